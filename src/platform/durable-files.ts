@@ -26,8 +26,12 @@ import { basename, dirname, join } from 'node:path';
 import { errnoOf, Failure } from './failure.ts';
 import { newId } from './random.ts';
 
+/** So much of a file's name goes into that of its temporary one, which must not get too long. */
+const TEMPORARY_NAME_CHARS = 64;
 const PRIVATE_FILE_MODE = 0o600;
 const PRIVATE_DIR_MODE = 0o700;
+/** The sticky bit: a place like /tmp, whose mode must stay as it is. */
+const SHARED_BIT = 0o1000;
 
 /** Replaces the file in one step: either the old content is there or the new, and the new is on the disk on return. */
 export function writeFileDurable(path: string, data: string | Uint8Array, options: { mode?: number } = {}): void {
@@ -106,7 +110,7 @@ export function syncDirectory(path: string): void {
 }
 
 function withTemporary<T>(path: string, data: string | Uint8Array, mode: number, publish: (temporary: string) => T): T {
-  const temporary = join(dirname(path), `.${basename(path)}.${newId().slice(0, 8)}.tmp`);
+  const temporary = join(dirname(path), `.${basename(path).slice(0, TEMPORARY_NAME_CHARS)}.${newId()}.tmp`);
   return attempt(path, 'write', () => {
     try {
       writeWhole(temporary, typeof data === 'string' ? Buffer.from(data, 'utf8') : data, mode);
@@ -114,10 +118,17 @@ function withTemporary<T>(path: string, data: string | Uint8Array, mode: number,
       syncDirectory(dirname(path));
       return published;
     } catch (error) {
-      rmSync(temporary, { force: true });
+      discard(temporary);
       throw error;
     }
   });
+}
+
+/** The first failure is the one to report. */
+function discard(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {}
 }
 
 function writeWhole(path: string, bytes: Uint8Array, mode: number): void {
@@ -154,7 +165,7 @@ export function effectiveUserId(): number {
   return process.geteuid?.() ?? -1;
 }
 
-/** Makes the directory and what is missing above it, 0700 under any umask; refuses one that another user owns. */
+/** Makes the directory and what is missing above it, 0700 under any umask; refuses one that another user owns, or all share. */
 export function ensurePrivateDir(path: string): void {
   try {
     makePrivate(path);
@@ -164,6 +175,9 @@ export function ensurePrivateDir(path: string): void {
     if (target.uid !== effectiveUserId()) throw foreign(path, target);
     if (!target.isDirectory()) {
       throw new Failure('state_unwritable', `${path} is not a directory`, { fields: { path, errno: 'ENOTDIR' } });
+    }
+    if ((target.mode & SHARED_BIT) !== 0) {
+      throw new Failure('state_foreign', `${path} is shared with other users`, { fields: { path } });
     }
     if ((target.mode & 0o077) !== 0) chmodSync(path, PRIVATE_DIR_MODE);
   } catch (error) {
