@@ -128,7 +128,9 @@ export interface Replies {
 }
 
 /** Rows that left memory with this input; written to the archive in the same transaction. */
-export type ArchiveRow = { kind: 'lease'; id: string; body: Lease } | { kind: 'wait'; id: string; body: EndedWait };
+export type ArchiveRow =
+  | { kind: 'lease'; id: string; body: Lease }
+  | { kind: 'wait'; id: string; body: { wait: Wait; ended: EndedWait } };
 
 export type StepResult<T extends InputType = InputType> =
   | { ok: true; reply: Replies[T]; events: SequencedEvent[]; archive: ArchiveRow[] }

@@ -89,7 +89,7 @@ function endWait(draft: Draft, wait: Wait, outcome: WaitOutcome, state: EndState
     state,
     ended_at: draft.now,
   };
-  draft.archive.push({ kind: 'wait', id: wait.wait_session_id, body: ended });
+  draft.archive.push({ kind: 'wait', id: wait.wait_session_id, body: { wait, ended } });
   return ended;
 }
 
