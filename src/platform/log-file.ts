@@ -31,7 +31,8 @@ export function readTail(path: string, bytesMax: number): string | null {
     const handle = openSync(path, constants.O_RDONLY);
     try {
       const size = fstatSync(handle).size;
-      const from = Math.max(0, size - bytesMax);
+      // One byte more tells whether the first line in reach is whole.
+      const from = Math.max(0, size - bytesMax - 1);
       const buffer = Buffer.alloc(size - from);
       const count = readSync(handle, buffer, 0, buffer.length, from);
       const text = buffer.toString('utf8', 0, count);
