@@ -36,7 +36,7 @@ export function readTail(path: string, bytesMax: number): string | null {
       const buffer = Buffer.alloc(size - from);
       const count = readSync(handle, buffer, 0, buffer.length, from);
       const text = buffer.toString('utf8', 0, count);
-      return from === 0 ? text : text.slice(text.indexOf('\n') + 1);
+      return size <= bytesMax ? text : text.slice(text.indexOf('\n') + 1);
     } finally {
       closeSync(handle);
     }
