@@ -131,8 +131,8 @@ export type ActionResult =
   | { done: 'failed'; action: FallibleAction; error_class: string; error: string }
   /** A renewal or a report was refused, or the job is gone. */
   | { done: 'lost' }
-  /** The Helper is to end, and what it was doing stopped. */
-  | { done: 'drained' };
+  /** The Helper is to end; `stopped` is what it had to break off. */
+  | { done: 'drained'; stopped: 'provision' | 'attach' | null };
 
 /** Where a failed action leaves the attempt; `start` says whether a stack can still be had from it. */
 const AFTER_FAILURE: Record<FallibleAction, { stage: Stage | 'unchanged'; start: 'goes_on' | 'over' }> = {
@@ -173,7 +173,7 @@ export function advance(progress: JobProgress, disk: DiskFacts, result: ActionRe
     case 'failed':
       return failed(progress, disk, result);
     case 'drained':
-      return drained(progress);
+      return drained(progress, result.stopped);
   }
 }
 
@@ -194,11 +194,11 @@ function failed(
   };
 }
 
-/** What was not begun is left as it is, for the next life of the Helper; what was begun is rolled back. */
-function drained(progress: JobProgress): JobProgress {
-  if (progress.intent !== 'start') return progress;
-  if (progress.stage === 'fresh') return { ...progress, hold: 'lost' };
-  return { ...progress, intent: 'hand_back', touched: true };
+/** What was broken off is rolled back; what is ready is reported; the rest is left as it is for the Helper's next life. */
+function drained(progress: JobProgress, stopped: 'provision' | 'attach' | null): JobProgress {
+  if (progress.intent !== 'start' || progress.stage === 'up' || progress.stage === 'whole') return progress;
+  if (stopped === null) return { ...progress, hold: 'lost' };
+  return { ...progress, intent: 'hand_back', stage: 'up_failed', touched: true };
 }
 
 function tornDown(progress: JobProgress, disk: DiskFacts): JobProgress {
