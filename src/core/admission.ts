@@ -8,18 +8,21 @@ import type { Draft } from './draft.ts';
 import { type Host, type Lease, type State, UNIT_HOLDING } from './model.ts';
 import { beginReaping, openJob } from './reaping.ts';
 
-/** Priority after ageing: one step for each full ageing interval waited. */
-export function agedPriority(lease: Lease, now: number): number {
-  return lease.priority + Math.floor(Math.max(0, now - lease.requested_at) / BOUNDS.ageingStepMs);
+/**
+ * Priority with ageing: each step of priority is worth one ageing interval of waiting. Everybody ages alike, so the
+ * order of two leases never changes while they wait, and no lease waits for ever.
+ */
+export function rankTime(lease: Lease): number {
+  return lease.requested_at - lease.priority * BOUNDS.ageingStepMs;
 }
 
 /** The queue of a host, first in rank first. */
-export function rankedQueue(state: State, hostId: string, now: number): Lease[] {
+export function rankedQueue(state: State, hostId: string): Lease[] {
   const queue: Lease[] = [];
   for (const lease of state.leases.values()) {
     if (lease.state === 'queued' && lease.host_id === hostId) queue.push(lease);
   }
-  return queue.sort((a, b) => agedPriority(b, now) - agedPriority(a, now) || a.arrival_seq - b.arrival_seq);
+  return queue.sort((a, b) => rankTime(a) - rankTime(b) || a.arrival_seq - b.arrival_seq);
 }
 
 export function unitsTaken(state: State, hostId: string): number {
@@ -47,7 +50,7 @@ export function settleHosts(draft: Draft): void {
 }
 
 function admitHost(draft: Draft, hostId: string): void {
-  for (const lease of rankedQueue(draft.state, hostId, draft.now)) {
+  for (const lease of rankedQueue(draft.state, hostId)) {
     const host = draft.state.hosts.get(hostId);
     const verdict = judgeAdmission(lease, host, unitsTaken(draft.state, hostId));
     if (verdict === 'over_capacity') continue;

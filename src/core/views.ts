@@ -47,17 +47,18 @@ export interface LeaseView {
 }
 
 /** Why a queued lease waits, in one word; null when its turn only has to come. */
-function queueStanding(state: State, lease: Lease, now: number): { position: number | null; reason: string | null } {
+function queueStanding(state: State, lease: Lease): { position: number | null; reason: string | null } {
   if (lease.state !== 'queued') return { position: null, reason: null };
   const host = state.hosts.get(lease.host_id);
   if (host === undefined || !host.ready) return { position: null, reason: 'host_starting' };
   if (lease.units > host.capacity_units) return { position: null, reason: 'over_capacity' };
-  const position = rankedQueue(state, lease.host_id, now).findIndex((other) => other.lease_id === lease.lease_id) + 1;
+  const queue = rankedQueue(state, lease.host_id).filter((other) => other.units <= host.capacity_units);
+  const position = queue.findIndex((other) => other.lease_id === lease.lease_id) + 1;
   return { position, reason: lease.provision_defer_reason ?? 'capacity' };
 }
 
-export function leaseView(state: State, lease: Lease, now: number): LeaseView {
-  const standing = queueStanding(state, lease, now);
+export function leaseView(state: State, lease: Lease): LeaseView {
+  const standing = queueStanding(state, lease);
   return {
     lease_id: lease.lease_id,
     tenant: lease.tenant,
