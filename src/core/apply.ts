@@ -51,11 +51,12 @@ function fold(state: State, at: number, seq: number, event: Event): void {
       foldWait(state, seq, event);
       return;
     default:
-      foldLease(state, at, event);
+      foldLease(state, at, seq, event);
   }
 }
 
 type LeaseEvent = Extract<Event, { type: `lease_${string}` }>;
+type LeaseOf<T extends LeaseEvent['type']> = Extract<LeaseEvent, { type: T }>;
 
 function move(lease: Lease, by: LeaseMove, at: number): void {
   const next = LEASE_MOVES[lease.state][by];
@@ -69,7 +70,9 @@ function takeToken(state: State, token: number): void {
   state.next_token = token + 1;
 }
 
-function foldLease(state: State, at: number, event: Exclude<LeaseEvent, { type: 'lease_requested' }>): void {
+type LeaseMoved = Exclude<LeaseEvent, { type: 'lease_requested' }>;
+
+function foldLease(state: State, at: number, seq: number, event: LeaseMoved): void {
   const lease = must(state.leases.get(event.lease_id), `lease ${event.lease_id}`);
   switch (event.type) {
     case 'lease_granted':
@@ -84,13 +87,7 @@ function foldLease(state: State, at: number, event: Exclude<LeaseEvent, { type: 
     case 'lease_readopting':
       move(lease, 'readopt', at);
       takeToken(state, event.fencing_token);
-      Object.assign(lease, structuredClone(event.terms));
-      lease.fencing_token = event.fencing_token;
-      lease.reused = 'idle';
-      lease.idle_since = null;
-      lease.idle_reason = null;
-      lease.reprovisioned = null;
-      lease.connection = null;
+      foldReadopting(lease, at, seq, event);
       break;
     case 'lease_activated':
       move(lease, 'activate', at);
@@ -135,10 +132,28 @@ function foldLease(state: State, at: number, event: Exclude<LeaseEvent, { type: 
   scheduleLease(state, lease);
 }
 
-function foldReaping(lease: Lease, at: number, event: Extract<Event, { type: 'lease_reaping' }>): void {
+/** A re-adoption is a request of its own: nothing of the earlier one's place, deadline or disposition goes on. */
+function foldReadopting(lease: Lease, at: number, seq: number, event: LeaseOf<'lease_readopting'>): void {
+  Object.assign(lease, structuredClone(event.terms));
+  lease.fencing_token = event.fencing_token;
+  lease.requested_at = at;
+  lease.arrival_seq = seq;
+  lease.queue_deadline_at = event.queue_deadline_at;
+  lease.reap_disposition = 'destroy';
+  lease.reused = 'idle';
+  lease.idle_since = null;
+  lease.idle_reason = null;
+  lease.reprovisioned = null;
+  lease.connection = null;
+}
+
+function foldReaping(lease: Lease, at: number, event: LeaseOf<'lease_reaping'>): void {
   const retried = lease.state === 'reap_failed';
   move(lease, 'reap', at);
-  if (!retried) {
+  if (retried) {
+    lease.reap_failed_at = null;
+    lease.last_reap_outcome = null;
+  } else {
     lease.reap_requested_at = at;
     lease.reap_reason = event.reap_reason;
     lease.error = event.error;

@@ -3,6 +3,7 @@ export const BOUNDS = {
   reapAttemptsMax: 3,
   reapBackoffMs: 5_000,
   reapDeadlineMs: 900_000,
+  detachedProvisionMs: 3_600_000,
   jobClaimTtlMs: 45_000,
   waitAbandonedAfterMs: 180_000,
   conditionsPerWaitMax: 16,

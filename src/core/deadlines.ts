@@ -39,6 +39,12 @@ function heldDeadline(lease: Lease, lastSeen: LastSeen): Deadline<LeaseDeadlineR
     : reapAt(seenAt + lease.idle_ttl_ms, 'idle_ttl');
 }
 
+/** Nobody stays with a detached lease: one that no Helper ever finishes must not hold its units for good. */
+function unprovisionedDeadline(lease: Lease, lastSeen: LastSeen): Deadline<LeaseDeadlineReason> {
+  const seenAt = Math.max(lease.since, lastSeen('lease', lease.lease_id));
+  return reapAt(seenAt + Math.max(lease.idle_ttl_ms, BOUNDS.detachedProvisionMs), 'host_lost');
+}
+
 /** The deadline of a lease in its present state; null where only an input can move it. */
 export function leaseDeadline(lease: Lease, lastSeen: LastSeen): Deadline<LeaseDeadlineReason> | null {
   switch (lease.state) {
@@ -48,7 +54,7 @@ export function leaseDeadline(lease: Lease, lastSeen: LastSeen): Deadline<LeaseD
         lease.queue_deadline_at === null ? null : reapAt(lease.queue_deadline_at, 'queue_deadline'),
       ]);
     case 'provisioning':
-      return lease.mode === 'attached' ? heldDeadline(lease, lastSeen) : null;
+      return lease.mode === 'attached' ? heldDeadline(lease, lastSeen) : unprovisionedDeadline(lease, lastSeen);
     case 'active':
       return earliest([
         heldDeadline(lease, lastSeen),

@@ -20,7 +20,13 @@ export type Event =
   | { type: 'host_beaconed'; host_id: string; capacity_units: number }
   | { type: 'lease_requested'; lease: Lease }
   | { type: 'lease_granted'; lease_id: string; fencing_token: number; placement_reason: string }
-  | { type: 'lease_readopting'; lease_id: string; fencing_token: number; terms: LeaseTerms }
+  | {
+      type: 'lease_readopting';
+      lease_id: string;
+      fencing_token: number;
+      terms: LeaseTerms;
+      queue_deadline_at: number;
+    }
   | { type: 'lease_activated'; lease_id: string; connection: Connection; reprovisioned: string | null }
   | { type: 'lease_deferred'; lease_id: string; reason: string; receipt_id: string }
   | { type: 'lease_idled'; lease_id: string; idle_reason: string; disposition: Disposition; idle_ttl_ms: number }

@@ -56,6 +56,8 @@ export type Input =
       type: 'release_lease';
       lease_id: string;
       by: Principal;
+      /** The invocation that gives its lease back; null for a person who names the lease itself. */
+      claim_token: string | null;
       how: 'idle' | 'reap';
       disposition: Disposition;
       idle_ttl_ms: number | null;

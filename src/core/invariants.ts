@@ -1,14 +1,28 @@
 /** What must hold after every input, each as a function that answers with its violations. The simulation runs all. */
 import { unitsTaken } from './admission.ts';
+import type { DeadlineKind } from './deadline-heap.ts';
+import { jobDeadline, leaseDeadline, waitDeadline } from './deadlines.ts';
+import type { SequencedEvent } from './events.ts';
 import { blocksOverlap } from './lease-request.ts';
 import type { State } from './model.ts';
 
-export type Invariant = (state: State) => string[];
+/** `events` are those of the input that led to the state. */
+export type Invariant = (state: State, events: readonly SequencedEvent[]) => string[];
 
-const capacityIsNeverExceeded: Invariant = (state) =>
-  [...state.hosts.values()]
-    .filter((host) => unitsTaken(state, host.host_id) > host.capacity_units)
-    .map((host) => `host ${host.host_id} runs ${unitsTaken(state, host.host_id)} of ${host.capacity_units} units`);
+/** No grant exceeds its host. A host that shrank under its leases runs more than it has until they end. */
+const capacityIsNeverExceeded: Invariant = (state, events) => {
+  const violations: string[] = [];
+  for (const { event } of events) {
+    if (event.type !== 'lease_granted') continue;
+    const host = state.hosts.get(state.leases.get(event.lease_id)?.host_id ?? '');
+    const taken = host === undefined ? 0 : unitsTaken(state, host.host_id);
+    if (host === undefined) violations.push(`lease ${event.lease_id} is granted without a host`);
+    else if (taken > host.capacity_units) {
+      violations.push(`host ${host.host_id} runs ${taken} of ${host.capacity_units} units after a grant`);
+    }
+  }
+  return violations;
+};
 
 const slotsHaveOneLease: Invariant = (state) => {
   const seen = new Map<string, string>();
@@ -71,9 +85,21 @@ const grantsHaveTokens: Invariant = (state) =>
     .filter((lease) => lease.fencing_token === null)
     .map((lease) => `lease ${lease.lease_id} is granted without a token`);
 
+const unseen = (): number => 0;
+
+/** Whatever has a deadline has an entry in the heap, and nothing that is gone has one. */
 const deadlinesAreWatched: Invariant = (state) => {
+  const { deadlines } = state.index;
+  const violations: string[] = [];
+  const watch = (kind: DeadlineKind, id: string, deadline: unknown) => {
+    if (deadline !== null && deadlines.scheduledAt(kind, id) === null) violations.push(`${kind} ${id} is not watched`);
+  };
+  for (const lease of state.leases.values()) watch('lease', lease.lease_id, leaseDeadline(lease, unseen));
+  for (const job of state.jobs.values()) watch('job', job.job_id, jobDeadline(job, unseen));
+  for (const wait of state.waits.values()) watch('wait', wait.wait_session_id, waitDeadline(wait, unseen));
   const alive = state.leases.size + state.jobs.size + state.waits.size;
-  return state.index.deadlines.size <= alive ? [] : ['the deadline heap outlives its objects'];
+  if (deadlines.size > alive) violations.push('the deadline heap outlives its objects');
+  return violations;
 };
 
 export const INVARIANTS: Record<string, Invariant> = {
@@ -87,8 +113,8 @@ export const INVARIANTS: Record<string, Invariant> = {
 };
 
 /** All violations in one list, each with its invariant's name; empty when everything holds. */
-export function violationsOf(state: State): string[] {
+export function violationsOf(state: State, events: readonly SequencedEvent[] = []): string[] {
   return Object.entries(INVARIANTS).flatMap(([name, holds]) =>
-    holds(state).map((violation) => `${name}: ${violation}`),
+    holds(state, events).map((violation) => `${name}: ${violation}`),
   );
 }

@@ -12,6 +12,9 @@ type Release = Extract<Input, { type: 'release_lease' }>;
 export function releaseLease(draft: Draft, input: Release): Replies['release_lease'] {
   const lease =
     input.archived === null ? ownLease(draft, input.lease_id, input.by) : ownArchived(input, input.archived);
+  if (input.claim_token !== null && input.claim_token !== lease.claim_token) {
+    refuse('OLD_GENERATION', `lease ${lease.lease_id} was taken over by a later command`, { lease_id: lease.lease_id });
+  }
   const action = RELEASE_ACTION[lease.state][input.how];
   switch (action) {
     case 'keep':

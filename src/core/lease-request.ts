@@ -1,4 +1,5 @@
 /** Asking for a lease, keeping it, and losing its stack. One live lease a slot; no two live leases share a port. */
+import { rankedQueue } from './admission.ts';
 import { BOUNDS } from './bounds.ts';
 import { type Draft, refuse } from './draft.ts';
 import { currentHost } from './hosts.ts';
@@ -12,6 +13,7 @@ export function requestLease(draft: Draft, request: LeaseRequest): Replies['requ
   const liveId = draft.state.index.leaseBySlot.get(request.slot);
   const live = liveId === undefined ? undefined : draft.state.leases.get(liveId);
   if (live !== undefined) return requestHeldSlot(draft, request, live);
+  checkRoomInQueue(draft.state, request);
   refuseOverlap(draft.state, request.host_id, request.slot, request.blocks);
   const lease = newLease(draft, request);
   draft.emit({ type: 'lease_requested', lease });
@@ -30,8 +32,27 @@ function checkBounds(draft: Draft, request: LeaseRequest): void {
       { units: request.units, capacity_units: host.capacity_units },
     );
   }
+  if (!Number.isInteger(request.priority) || Math.abs(request.priority) > BOUNDS.priorityMax) {
+    refuse('INVALID_PRIORITY', `priority must be a whole number of at most ${BOUNDS.priorityMax}`, {
+      priority: request.priority,
+    });
+  }
   if (request.blocks.length > BOUNDS.blocksPerLeaseMax) {
     refuse('TOO_MANY_PORT_BLOCKS', `a lease carries at most ${BOUNDS.blocksPerLeaseMax} port blocks`);
+  }
+  const labels = Object.entries(request.labels).flat();
+  if (labels.length > 2 * BOUNDS.labelsMax || labels.some((text) => text.length > BOUNDS.labelLengthMax)) {
+    refuse('TOO_MANY_LABELS', `at most ${BOUNDS.labelsMax} labels of ${BOUNDS.labelLengthMax} characters`);
+  }
+}
+
+function checkRoomInQueue(state: State, request: LeaseRequest): void {
+  const queued = () => rankedQueue(state, request.host_id).length;
+  if (state.leases.has(request.lease_id)) {
+    refuse('LEASE_ID_TAKEN', `there is another lease ${request.lease_id}`, { lease_id: request.lease_id });
+  }
+  if (state.leases.size >= BOUNDS.queuedPerHostMax && queued() >= BOUNDS.queuedPerHostMax) {
+    refuse('QUEUE_FULL', `the queue of host ${request.host_id} holds ${BOUNDS.queuedPerHostMax} leases`);
   }
 }
 
@@ -95,6 +116,7 @@ function readopt(draft: Draft, request: LeaseRequest, live: Lease): Replies['req
     lease_id: live.lease_id,
     fencing_token: draft.state.next_token,
     terms: termsOf(request),
+    queue_deadline_at: draft.now + request.queue_timeout_ms,
   });
   openJob(draft, live, 'readopt_stack');
   return { lease: live, reused: 'idle' };

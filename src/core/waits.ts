@@ -7,7 +7,7 @@ import { BOUNDS } from './bounds.ts';
 import type { WaitDeadlineReason } from './deadlines.ts';
 import { type Draft, refuse } from './draft.ts';
 import type { Input, Replies } from './inputs.ts';
-import type { EndedWait, Lease, Wait, WaitOutcome } from './model.ts';
+import type { EndedWait, Lease, State, Wait, WaitOutcome } from './model.ts';
 import { judgeLeaseCondition, type LeaseCondition, leaseEndState } from './wait-matching.ts';
 
 type EndState = EndedWait['state'];
@@ -15,7 +15,17 @@ type EndState = EndedWait['state'];
 export function registerWait(draft: Draft, input: Extract<Input, { type: 'register_wait' }>): Replies['register_wait'] {
   const { state } = draft;
   const known = state.waits.get(input.wait.wait_session_id);
-  if (known !== undefined) return { wait: known, ended: null };
+  if (known !== undefined) {
+    if (known.tenant === input.wait.tenant && known.principal === input.wait.principal)
+      return { wait: known, ended: null };
+    refuse('WAIT_NOT_FOUND', `wait ${known.wait_session_id} belongs to another principal`);
+  }
+  if (
+    state.waits.size >= BOUNDS.waitsPerPrincipalMax &&
+    openWaitsOf(state, input.wait.principal) >= BOUNDS.waitsPerPrincipalMax
+  ) {
+    refuse('TOO_MANY_WAITS', `a principal has at most ${BOUNDS.waitsPerPrincipalMax} open waits`);
+  }
   if (input.wait.conditions.length === 0 || input.wait.conditions.length > BOUNDS.conditionsPerWaitMax) {
     refuse('INVALID_CONDITION', `a wait has 1 to ${BOUNDS.conditionsPerWaitMax} conditions`);
   }
@@ -31,6 +41,12 @@ export function registerWait(draft: Draft, input: Extract<Input, { type: 'regist
   const registered = state.waits.get(wait.wait_session_id) ?? wait;
   const ended = judgeAll(draft, registered, (id) => state.leases.get(id) ?? input.archived[id]);
   return { wait: registered, ended };
+}
+
+function openWaitsOf(state: State, principal: string): number {
+  let open = 0;
+  for (const wait of state.waits.values()) if (wait.principal === principal) open += 1;
+  return open;
 }
 
 /** Looks at the waits of every lease that moved; each is judged against the lease as it is now. */

@@ -57,6 +57,7 @@ export interface LeaseForHelper
     | 'reap_disposition'
     | 'reap_reason'
     | 'ttl_ms'
+    | 'idle_ttl_ms'
     | 'worktree_root'
     | 'stack_path'
   > {}
@@ -125,6 +126,8 @@ export interface ToolCalls {
   release_stack_lease: {
     args: {
       lease_id: string;
+      /** The invocation that gives its lease back; null where a person names the lease itself. */
+      claim_token: string | null;
       how: 'idle' | 'reap';
       disposition: Disposition;
       idle_ttl_ms: number | null;
