@@ -1,5 +1,5 @@
 /** This program started once more: as a hidden command, or as a background service with a log of its own. */
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { DAEMON_VARIABLE } from './_process-targets.ts';
 import { rotateLog } from './log-file.ts';
 import { type ChildHandle, spawnChild } from './processes.ts';
@@ -17,7 +17,7 @@ export const isCompiled = Bun.main.startsWith('/$bunfs/');
 /** The argv that runs this very program with the given arguments. */
 export function selfArgv(hidden: readonly string[]): string[] {
   if (isCompiled) return [process.execPath, ...hidden];
-  return [process.execPath, fileURLToPath(new URL('../main.ts', import.meta.url)), ...hidden];
+  return [process.execPath, join(import.meta.dirname, '..', 'main.ts'), ...hidden];
 }
 
 /** Starts a service in a session of its own that outlives this process; its output goes to the log file alone. */
