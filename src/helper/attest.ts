@@ -16,7 +16,6 @@ import { homePaths } from '../platform/paths.ts';
 import { newId, sha256Hex } from '../platform/random.ts';
 import type { ReleaseProof } from '../protocol/claim.ts';
 import type { Disposition, StatementKind } from '../protocol/records.ts';
-import { receiptIdOf } from '../protocol/statement.ts';
 import type { LeaseForHelper, SignedStatement, StatementBody } from '../protocol/tool-calls.ts';
 import { VERSION } from '../protocol/version.ts';
 import type { HostIdentity } from './host-identity.ts';
@@ -30,7 +29,8 @@ export type LookedForEntry = StatementBody['looked_for'][number];
 
 export interface KeptStatement {
   schema_version: 1;
-  receipt_id: string;
+  /** Follows from the signed bytes. The coordinator's receipt has an id of its own. */
+  name: string;
   state: StatementState;
   lease: LeaseForHelper;
   kind: StatementKind;
@@ -44,7 +44,6 @@ export interface KeptStatement {
 export interface Sighting {
   kind: StatementKind;
   lease: LeaseForHelper;
-  fencingToken: number;
   disposition: Disposition;
   lookedFor: LookedForEntry[];
   lookedAtMs: number;
@@ -60,7 +59,7 @@ export function attest(identity: HostIdentity, sighting: Sighting): KeptStatemen
     slot: lease.slot,
     tenant: lease.tenant,
     host_id: identity.host_id,
-    fencing_token: sighting.fencingToken,
+    fencing_token: lease.fencing_token ?? 0,
     plan_digest: lease.plan_digest,
     disposition: sighting.disposition,
     looked_for: sighting.lookedFor,
@@ -72,7 +71,7 @@ export function attest(identity: HostIdentity, sighting: Sighting): KeptStatemen
   const { key } = identity;
   return {
     schema_version: 1,
-    receipt_id: receiptIdOf(statement, sha256Hex),
+    name: nameOf(statement),
     state: 'pending',
     lease,
     kind: sighting.kind,
@@ -114,7 +113,7 @@ export class StatementStore {
 
   archive(statement: KeptStatement): void {
     ensurePrivateDir(this.#archive);
-    const name = `${lookedAt(statement)}-${statement.receipt_id}.json`;
+    const name = `${lookedAt(statement)}-${statement.name}.json`;
     writeFileDurable(join(this.#archive, name), `${JSON.stringify(statement)}\n`);
     removeDurable(this.#fileOf(statement));
     for (const old of listDir(this.#archive).slice(0, -ARCHIVED_MAX)) removeDurable(join(this.#archive, old));
@@ -143,9 +142,13 @@ export class StatementStore {
     }
   }
 
-  #fileOf({ receipt_id }: KeptStatement): string {
-    return join(this.#directory, `${receipt_id}.json`);
+  #fileOf({ name }: KeptStatement): string {
+    return join(this.#directory, `${name}.json`);
   }
+}
+
+function nameOf(statement: string): string {
+  return sha256Hex(statement).slice(0, 32);
 }
 
 function lookedAt({ signed }: KeptStatement): string {
@@ -157,7 +160,7 @@ function parse(text: string | null): KeptStatement | null {
   try {
     const value = JSON.parse(text ?? '') as KeptStatement;
     const signed = typeof value.signed.statement === 'string' && typeof value.signed.signature === 'string';
-    if (!signed || receiptIdOf(value.signed.statement, sha256Hex) !== value.receipt_id) return null;
+    if (!signed || nameOf(value.signed.statement) !== value.name) return null;
     return value;
   } catch {
     return null;

@@ -98,26 +98,27 @@ export function judgeStack(state: LeaseState, supervisor: 'alive' | 'gone', inHa
 export type StatementState = 'pending' | 'accepted';
 export type StatementStep = 'keep' | 'accept' | 'archive' | 'release_claim';
 
-/** What the coordinator says of the lease that a kept statement is about. */
-export interface StatementLease {
-  live: boolean;
-  /** Null when no receipt of its cleanup exists, or the lease is unknown. */
-  cleanup_receipt_id: string | null;
-}
+/** What the coordinator says of the lease that a kept statement is about; `gone` when it knows of none. */
+export type StatementLease = 'live' | 'proven_gone' | 'gone' | 'no_answer';
+
+const PENDING: Record<StatementLease, StatementStep> = {
+  live: 'keep',
+  no_answer: 'keep',
+  // The answer to the report was lost, or a later look proved the same.
+  proven_gone: 'accept',
+  gone: 'archive',
+};
 
 /**
- * A statement stays until the coordinator took it, also when the answer was lost; then the claim of a dead owner goes,
- * and only then the statement. A living owner releases its own claim.
+ * A statement stays until the coordinator took it; then the claim of a dead owner goes, and only then the statement.
+ * A living owner releases its own claim.
  */
 export function judgeStatementFile(
-  statement: { state: StatementState; receipt_id: string; frees_claim: boolean },
-  lease: StatementLease | 'no_answer',
+  statement: { state: StatementState; frees_claim: boolean },
+  lease: StatementLease,
   owner: 'alive' | 'dead' | 'no_claim',
 ): StatementStep {
-  if (statement.state === 'pending') {
-    if (lease === 'no_answer' || lease.live) return 'keep';
-    return lease.cleanup_receipt_id === statement.receipt_id ? 'accept' : 'archive';
-  }
+  if (statement.state === 'pending') return PENDING[lease];
   if (!statement.frees_claim || owner === 'no_claim') return 'archive';
   return owner === 'dead' ? 'release_claim' : 'keep';
 }

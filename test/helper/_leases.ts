@@ -17,6 +17,7 @@ export function leaseForHelper(over: Partial<LeaseForHelper> = {}): LeaseForHelp
     reap_disposition: 'destroy',
     reap_reason: null,
     ttl_ms: 60_000,
+    idle_ttl_ms: 1_800_000,
     worktree_root: '/nowhere',
     stack_path: '.',
     ...over,

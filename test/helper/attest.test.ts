@@ -4,8 +4,6 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attest, type LookedForEntry, StatementStore } from '../../src/helper/attest.ts';
 import { keyIdOf, openHelperKey, openHostIdentity } from '../../src/helper/host-identity.ts';
-import { sha256Hex } from '../../src/platform/random.ts';
-import { receiptIdOf } from '../../src/protocol/statement.ts';
 import type { StatementBody } from '../../src/protocol/tool-calls.ts';
 import { makeTempDir } from '../support/temp-home.ts';
 import { leaseForHelper } from './_leases.ts';
@@ -14,7 +12,6 @@ const absent: LookedForEntry = { kind: 'port', id: '21000', before: 'present', a
 const sighting = (lookedFor: LookedForEntry[] = [absent]) => ({
   kind: 'reap' as const,
   lease: leaseForHelper(),
-  fencingToken: 7,
   disposition: 'destroy' as const,
   lookedFor,
   lookedAtMs: 1_750_000_000_000,
@@ -50,7 +47,7 @@ describe('a statement', () => {
   test('is signed as the very bytes that are shipped', () => {
     using dir = makeTempDir();
     const identity = openHostIdentity(dir.path);
-    const { signed, receipt_id } = attest(identity, sighting());
+    const { signed } = attest(identity, sighting());
     const key = createPublicKey({
       key: Buffer.from(identity.key.public_key, 'base64'),
       format: 'der',
@@ -59,7 +56,6 @@ describe('a statement', () => {
     const valid = (text: string) => verify(null, Buffer.from(text), key, Buffer.from(signed.signature, 'base64'));
     expect(valid(signed.statement)).toBe(true);
     expect(valid(signed.statement.replace('absent', 'present'))).toBe(false);
-    expect(receipt_id).toBe(receiptIdOf(signed.statement, sha256Hex));
     const body = JSON.parse(signed.statement) as StatementBody;
     expect(body).toMatchObject({
       schema_version: 1,
@@ -92,7 +88,7 @@ describe('a statement', () => {
     expect(store.usableFor(leaseForHelper(), ['reap'])).toBeNull();
     const proof = attest(identity, sighting());
     store.keep(proof);
-    expect(store.usableFor(leaseForHelper(), ['reap'])?.receipt_id).toBe(proof.receipt_id);
+    expect(store.usableFor(leaseForHelper(), ['reap'])?.name).toBe(proof.name);
     expect(store.usableFor(leaseForHelper(), ['pre_driver'])).toBeNull();
     expect(store.usableFor(leaseForHelper({ fencing_token: 8 }), ['reap'])).toBeNull();
     expect(store.usableFor(leaseForHelper({ reap_disposition: 'stop' }), ['reap'])).toBeNull();

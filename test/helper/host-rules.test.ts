@@ -128,27 +128,24 @@ describe('a stack whose supervisor lives or is gone', () => {
 });
 
 describe('a signed statement on the disk', () => {
-  const pending = { state: 'pending', receipt_id: 'R', frees_claim: true } as const;
+  const pending = { state: 'pending', frees_claim: true } as const;
   const accepted = { ...pending, state: 'accepted' } as const;
-  const live = { live: true, cleanup_receipt_id: null };
-  const reapedBy = (id: string | null) => ({ live: false, cleanup_receipt_id: id });
 
   test('stays while its lease is alive or nobody answers', () => {
-    expect(judgeStatementFile(pending, live, 'dead')).toBe('keep');
+    expect(judgeStatementFile(pending, 'live', 'dead')).toBe('keep');
     expect(judgeStatementFile(pending, 'no_answer', 'dead')).toBe('keep');
   });
 
-  test('whose acceptance was never heard of counts as accepted when the lease names it', () => {
-    expect(judgeStatementFile(pending, reapedBy('R'), 'dead')).toBe('accept');
-    expect(judgeStatementFile(pending, reapedBy('other'), 'dead')).toBe('archive');
-    expect(judgeStatementFile(pending, reapedBy(null), 'dead')).toBe('archive');
+  test('whose acceptance was never heard of counts as accepted when the lease is proven gone', () => {
+    expect(judgeStatementFile(pending, 'proven_gone', 'dead')).toBe('accept');
+    expect(judgeStatementFile(pending, 'gone', 'dead')).toBe('archive');
   });
 
   test('frees the claim of a dead owner, and leaves that of a living one alone', () => {
-    expect(judgeStatementFile(accepted, live, 'dead')).toBe('release_claim');
-    expect(judgeStatementFile(accepted, live, 'alive')).toBe('keep');
-    expect(judgeStatementFile(accepted, live, 'no_claim')).toBe('archive');
-    expect(judgeStatementFile({ ...accepted, frees_claim: false }, live, 'dead')).toBe('archive');
+    expect(judgeStatementFile(accepted, 'proven_gone', 'dead')).toBe('release_claim');
+    expect(judgeStatementFile(accepted, 'proven_gone', 'alive')).toBe('keep');
+    expect(judgeStatementFile(accepted, 'proven_gone', 'no_claim')).toBe('archive');
+    expect(judgeStatementFile({ ...accepted, frees_claim: false }, 'live', 'dead')).toBe('archive');
   });
 });
 
