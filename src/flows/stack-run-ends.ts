@@ -1,6 +1,6 @@
 /** How a run's end and its cleanup become outcome, exit code and outcome record. Pure; the table of exit codes of `stack`. */
 import { exitCodeOf, SIGNAL_EXIT } from '../protocol/outcomes.ts';
-import type { CleanupState, RunEnd } from './stack-run-rules.ts';
+import type { CleanupState, RunEnd } from './stack-run-model.ts';
 
 export const EXIT_CLEANUP_UNPROVEN = 8;
 const EXIT_QUEUED = 1;

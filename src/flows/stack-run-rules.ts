@@ -5,150 +5,28 @@
  * Must not: know time, processes or the wire. The loop in `stack-run.ts` and the simulation carry out its actions.
  * Read next: `stack-run-ends.ts` (exit codes), `stack-run.ts`.
  */
-import type { KeptReason } from '../protocol/claim.ts';
-import type { CleanupProof, Disposition } from '../protocol/records.ts';
-
-export type CleanupWish = 'idle' | 'destroy' | 'stop';
-
-export interface RunOptions {
-  /** `up` ends at an active lease and gives nothing back. */
-  readonly command: 'run' | 'up';
-  readonly cleanup: CleanupWish;
-  readonly waitForSlot: boolean;
-  /** `up --no-wait`: a queued lease ends the command. */
-  readonly parkInQueue: boolean;
-}
-
-/** What the rules need to know of a lease; a part of its view. */
-export interface LeaseGlimpse {
-  lease_id: string;
-  state: 'queued' | 'provisioning' | 'active' | 'idle' | 'reaping' | 'reaped' | 'reap_failed';
-  has_connection: boolean;
-  fencing_token: number | null;
-  reap_reason: string | null;
-  error: string | null;
-  error_class: string | null;
-  cleanup_verified: boolean | null;
-  cleanup_proof: CleanupProof | null;
-  cleanup_receipt_id: string | null;
-}
-
-export type ParkedPhase = 'slot' | 'queue' | 'provision' | 'proof';
-
-export interface ParkResult {
-  outcome:
-    | 'matched'
-    | 'lease_lost'
-    | 'lease_cleanup_failed'
-    | 'timeout'
-    | 'interrupted'
-    | 'abandoned'
-    | 'error'
-    | 'deferred';
-  code: string | null;
-  message: string | null;
-  lease: LeaseGlimpse | null;
-}
-
-export interface RunRefusal {
-  code: string;
-  message: string;
-  lease_id: string | null;
-  state: string | null;
-  own: boolean;
-  reap_reason: string | null;
-  /** The claims of that lease name an owner that is provably dead. */
-  owner_dead: boolean;
-}
-
-export type RunEvent =
-  | { type: 'claimed' }
-  | { type: 'failed'; code: string; message: string }
-  | { type: 'admitted'; lease: LeaseGlimpse }
-  | { type: 'refused'; refusal: RunRefusal }
-  | { type: 'admission_unknown'; code: string; message: string }
-  | { type: 'bound' }
-  | { type: 'bind_failed'; code: string; message: string }
-  | { type: 'park_ended'; park: ParkResult }
-  | { type: 'lease_read'; lease: LeaseGlimpse | null }
-  | { type: 'child_exited'; exit_code: number | null; signal: string | null }
-  | { type: 'lease_lost'; code: string; message: string }
-  | { type: 'hard_ttl' }
-  | { type: 'signal'; signal: string }
-  | { type: 'released'; lease: LeaseGlimpse }
-  | { type: 'release_failed'; code: string; message: string }
-  | { type: 'claims_released'; released: boolean; reason: KeptReason | null };
-
-export type RunAction =
-  | { type: 'claim' }
-  | { type: 'abandon_claim' }
-  | { type: 'request' }
-  | { type: 'bind' }
-  | { type: 'park'; phase: ParkedPhase; lease_id: string }
-  | { type: 'end_park' }
-  | { type: 'read_lease' }
-  | { type: 'start_child' }
-  | { type: 'stop_child'; signal: string }
-  | { type: 'release'; lease_id: string; how: 'idle' | 'reap'; disposition: Disposition }
-  | { type: 'mark_claims_idle' }
-  | { type: 'release_claims' }
-  | { type: 'finish' };
-
-export type RunEnd =
-  | { by: 'child'; exit_code: number | null; signal: string | null }
-  | { by: 'fence'; code: string; message: string }
-  | { by: 'hard_ttl' }
-  | { by: 'signal'; signal: string }
-  | {
-      by: 'park';
-      phase: 'slot' | 'queue' | 'provision';
-      kind: 'timeout' | 'lost' | 'auth' | 'error';
-      code: string;
-      message: string;
-    }
-  | { by: 'refusal'; refusal: RunRefusal }
-  | { by: 'admission_unknown'; code: string; message: string }
-  | { by: 'failure'; code: string; message: string }
-  | { by: 'ready' }
-  | { by: 'queued' };
-
-export type CleanupState =
-  | { kind: 'not_needed' }
-  | { kind: 'idle' }
-  | { kind: 'proven'; proof: CleanupProof; receipt_id: string | null }
-  | { kind: 'unproven'; code: string; message: string };
-
-export type RunPhase =
-  | 'claim'
-  | 'request'
-  | 'slot_release'
-  | 'slot_park'
-  | 'bind'
-  | 'queue'
-  | 'provision'
-  | 'confirm'
-  | 'child'
-  | 'release'
-  | 'proof'
-  | 'claims'
-  | 'finished';
-
-export interface RunState {
-  readonly options: RunOptions;
-  readonly phase: RunPhase;
-  /** The lease that is ours; null until the coordinator named one. */
-  readonly lease: LeaseGlimpse | null;
-  readonly claim: 'none' | 'held' | 'bound' | 'lost' | 'released' | 'kept';
-  readonly end: RunEnd | null;
-  readonly cleanup: CleanupState;
-  readonly claimReason: KeptReason | null;
-  readonly childRunning: boolean;
-}
-
-export interface RunTransition {
-  readonly state: RunState;
-  readonly actions: readonly RunAction[];
-}
+import {
+  beginCleanup,
+  claimsReleased,
+  proofParkEnded,
+  released,
+  releaseFailed,
+  unproven,
+} from './stack-run-cleanup-rules.ts';
+import {
+  finish,
+  type LeaseGlimpse,
+  type ParkResult,
+  type RunAction,
+  type RunEnd,
+  type RunEvent,
+  type RunOptions,
+  type RunRefusal,
+  type RunState,
+  type RunTransition,
+  stay,
+  to,
+} from './stack-run-model.ts';
 
 export function startRun(options: RunOptions): RunTransition {
   const state: RunState = {
@@ -164,20 +42,12 @@ export function startRun(options: RunOptions): RunTransition {
   return { state, actions: [{ type: 'claim' }] };
 }
 
-const to = (state: RunState, changes: Partial<RunState>, ...actions: RunAction[]): RunTransition => ({
-  state: { ...state, ...changes },
-  actions,
-});
-const stay = (state: RunState): RunTransition => ({ state, actions: [] });
-
 /** One step. An event that its phase does not expect changes nothing: it came late. */
 export function runStep(state: RunState, event: RunEvent): RunTransition {
   if (state.phase === 'finished') return stay(state);
   switch (event.type) {
     case 'claimed':
-      return state.phase === 'claim'
-        ? to(state, { phase: 'request', claim: 'held' }, { type: 'request' })
-        : stay(state);
+      return state.phase === 'claim' ? claimed({ ...state, claim: 'held' }) : stay(state);
     case 'failed':
       return failed(state, event.code, event.message);
     case 'admitted':
@@ -211,16 +81,16 @@ export function runStep(state: RunState, event: RunEvent): RunTransition {
     case 'signal':
       return signalled(state, event.signal);
     case 'released':
-      return released(state, event.lease);
+      return state.phase === 'slot_release'
+        ? predecessorReleased(state, event.lease.lease_id)
+        : released(state, event.lease);
     case 'release_failed':
+      if (state.phase === 'slot_release')
+        return finish(state, { by: 'failure', code: event.code, message: event.message });
       return releaseFailed(state, event.code, event.message);
     case 'claims_released':
       return state.phase === 'claims' ? claimsReleased(state, event.released, event.reason) : stay(state);
   }
-}
-
-function finish(state: RunState, end: RunEnd): RunTransition {
-  return to(state, { phase: 'finished', end: state.end ?? end }, { type: 'finish' });
 }
 
 /** A claim that no lease came to carry goes; one that a lease may carry stays. */
@@ -229,9 +99,18 @@ function finishUnadmitted(state: RunState, end: RunEnd): RunTransition {
   return to(state, { phase: 'finished', end: state.end ?? end, claim: 'none' }, ...abandon, { type: 'finish' });
 }
 
+function claimed(state: RunState): RunTransition {
+  if (state.end !== null) return finishUnadmitted(state, state.end);
+  return to(state, { phase: 'request' }, { type: 'request' });
+}
+
+function predecessorReleased(state: RunState, leaseId: string): RunTransition {
+  return state.end === null ? parkForSlot(state, leaseId) : finish(state, state.end);
+}
+
 function failed(state: RunState, code: string, message: string): RunTransition {
   const end: RunEnd = { by: 'failure', code, message };
-  if (state.phase === 'child' && !state.childRunning) return beginCleanup(state, end);
+  if (state.phase === 'child') return beginCleanup(state, end);
   if (state.phase === 'release' || state.phase === 'proof') return unproven(state, code, message);
   if (state.phase === 'claims') return claimsReleased(state, false, 'removal_failed');
   return state.lease === null ? finishUnadmitted(state, end) : beginCleanup(state, end);
@@ -385,86 +264,3 @@ function signalled(state: RunState, signal: string): RunTransition {
 
 const isCleaning = (state: RunState): boolean =>
   state.phase === 'release' || state.phase === 'proof' || state.phase === 'claims';
-
-/** Gives the lease back as the options wish; a run that never became active is reaped whatever they say. */
-function beginCleanup(state: RunState, end: RunEnd): RunTransition {
-  const lease = state.lease as LeaseGlimpse;
-  const ended = { ...state, end: state.end ?? end, childRunning: false };
-  if (state.options.command === 'up' && ended.end.by !== 'signal') return finish(ended, end);
-  if (lease.state === 'reaped') return proven(ended, lease);
-  const wasActive =
-    lease.state === 'active' && (ended.end.by === 'child' || ended.end.by === 'hard_ttl' || ended.end.by === 'signal');
-  const idle = state.options.cleanup === 'idle' && wasActive;
-  const disposition: Disposition = state.options.cleanup === 'stop' ? 'stop' : 'destroy';
-  return to(
-    ended,
-    { phase: 'release' },
-    { type: 'release', lease_id: lease.lease_id, how: idle ? 'idle' : 'reap', disposition },
-  );
-}
-
-function released(state: RunState, lease: LeaseGlimpse): RunTransition {
-  if (state.phase === 'slot_release') return parkForSlot(state, lease.lease_id);
-  if (state.phase !== 'release') return stay(state);
-  const next = { ...state, lease };
-  switch (lease.state) {
-    case 'idle':
-      return to(next, { phase: 'claims', cleanup: { kind: 'idle' } }, { type: 'mark_claims_idle' });
-    case 'reaped':
-      return proven(next, lease);
-    case 'reap_failed':
-      return unproven(next, lease.error_class ?? 'lease_cleanup_failed', lease.error ?? 'the reap failed');
-    default:
-      return to(next, { phase: 'proof' }, { type: 'park', phase: 'proof', lease_id: lease.lease_id });
-  }
-}
-
-function releaseFailed(state: RunState, code: string, message: string): RunTransition {
-  if (state.phase === 'slot_release') return finish(state, { by: 'failure', code, message });
-  return state.phase === 'release' ? unproven(state, code, message) : stay(state);
-}
-
-function proofParkEnded(state: RunState, park: ParkResult): RunTransition {
-  const lease = state.lease as LeaseGlimpse;
-  if (lease.state === 'reaped') return proven(state, lease);
-  if (lease.state === 'reap_failed') {
-    return unproven(state, lease.error_class ?? 'lease_cleanup_failed', lease.error ?? 'the reap failed');
-  }
-  return unproven(state, park.code ?? 'cleanup_unproven', park.message ?? 'no proof of the cleanup came in time');
-}
-
-const PROVES: Record<CleanupProof, (receiptId: string | null) => boolean> = {
-  signed_reap: (receiptId) => receiptId !== null,
-  never_provisioned: () => true,
-  local_exec_teardown: () => true,
-  pre_driver_absence: () => true,
-};
-
-/** A `reaped` row alone is no proof: it has to be verified, and by one of the known proofs. */
-function proven(state: RunState, lease: LeaseGlimpse): RunTransition {
-  const proof = lease.cleanup_proof;
-  if (lease.cleanup_verified !== true || proof === null || !PROVES[proof](lease.cleanup_receipt_id)) {
-    return unproven({ ...state, lease }, 'cleanup_unproven', 'the lease is reaped without a proof');
-  }
-  const cleanup: CleanupState = { kind: 'proven', proof, receipt_id: lease.cleanup_receipt_id };
-  const next = { ...state, lease, cleanup };
-  return state.claim === 'lost'
-    ? finish(next, next.end as RunEnd)
-    : to(next, { phase: 'claims' }, { type: 'release_claims' });
-}
-
-function unproven(state: RunState, code: string, message: string): RunTransition {
-  const cleanup: CleanupState = { kind: 'unproven', code, message };
-  const next: RunState = {
-    ...state,
-    cleanup,
-    claim: state.claim === 'bound' ? 'kept' : state.claim,
-    claimReason: 'cleanup_unproven',
-  };
-  return finish(next, next.end as RunEnd);
-}
-
-function claimsReleased(state: RunState, isReleased: boolean, reason: KeptReason | null): RunTransition {
-  const kept: KeptReason | null = state.cleanup.kind === 'idle' ? 'idle' : reason;
-  return finish({ ...state, claim: isReleased ? 'released' : 'kept', claimReason: kept }, state.end as RunEnd);
-}
