@@ -14,10 +14,10 @@ const BUILD_INPUTS = ['src', 'build.ts', 'dist-targets', 'package.json', 'packag
 const TEST_TIMEOUT_MS = 20_000;
 
 async function main(filters: string[]): Promise<number> {
-  const built = await buildWhenStale();
-  if (built !== 0) return reportBroken(`the build failed with ${built}`);
   const files = testFiles(filters);
   if (files.length === 0) return reportBroken(`no test file matches ${filters.join(' ')}`);
+  const built = await buildWhenStale();
+  if (built !== 0) return reportBroken(`the build failed with ${built}`);
   const scratch = mkdtempSync(join(tmpdir(), 'bb-junit-'));
   try {
     const report = join(scratch, 'report.xml');
