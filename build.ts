@@ -127,8 +127,7 @@ function modeAndDigest(path: string): string {
 /** Builds into an empty directory, so that a file there is a fresh one, and moves it into place when it is right. */
 function compile(target: Target, source: Source): string {
   const final = join(DIST, target.binary);
-  const fresh = join(DIST, `fresh-${target.target}`);
-  rmSync(fresh, { recursive: true, force: true });
+  const fresh = join(DIST, `fresh-${target.target}-${process.pid}`);
   mkdirSync(fresh, { recursive: true });
   try {
     const built = join(fresh, PROGRAM);

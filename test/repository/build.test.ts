@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'bun:test';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { makeTempDir } from '../support/temp-home.ts';
 import { ROOT } from './tracked-files.ts';
@@ -84,7 +93,8 @@ describe.if(process.platform === 'linux')('a build', () => {
         expect(result.exitCode).toBe(1);
         expect(result.stderr).toContain(reason);
         expect(readFileSync(binary).equals(before)).toBeTrue();
-        expect(existsSync(join(project.path, 'dist', `fresh-${HOST.target}`))).toBeFalse();
+        expect(readdirSync(join(project.path, 'dist')).sort()).toEqual(['bin', 'release']);
+        expect(project.run('git', 'status', '--porcelain').stdout).toBe(' M src/main.ts\n');
       }
     },
     TIMEOUT_MS,
@@ -135,7 +145,7 @@ function makeProject() {
   for (const name of ['src', 'dist-targets']) mkdirSync(join(path, name));
   copyFileSync(join(ROOT, 'build.ts'), join(path, 'build.ts'));
   symlinkSync(join(ROOT, 'node_modules'), join(path, 'node_modules'));
-  write('.gitignore', 'node_modules\ndist\n');
+  write('.gitignore', 'node_modules\ndist\n.bun\n');
   write('package.json', JSON.stringify({ version: '1.2.3', type: 'module', devDependencies: { bun: Bun.version } }));
   write('src/main.ts', 'console.log(BUILD_VERSION, BUILD_COMMIT, BUILD_TARGET);\n');
   writeTarget(HOST.target);
