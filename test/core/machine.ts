@@ -236,7 +236,7 @@ export class Machine {
 
   /** How the wait ended, as it was archived; null while it is open. */
   endOf(waitId: string) {
-    for (const row of this.archive) if (row.kind === 'wait' && row.id === waitId) return row.body;
+    for (const row of this.archive) if (row.kind === 'wait' && row.id === waitId) return row.body.ended;
     return null;
   }
 
