@@ -31,10 +31,11 @@ export const CONDITION_TYPES: Readonly<Record<ParsedCondition['type'], Condition
   },
 };
 
-const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
+const UUID = /^[0-9a-f]{4}(-?[0-9a-f]{4}){7}$/i;
+const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/;
 const LEASE_WAIT_STATES = ['provisioning', 'active', 'reaped'] as const;
 
-/** Every spelling of a UUID (braces, capitals, no dashes) in its canonical form; null when it is none. */
+/** Every spelling of a UUID (braces, capitals, dashes after any four digits or none) in its canonical form; null when it is none. */
 export function canonicalUuid(text: string): string | null {
   const bare = text.replace(/^\{(.*)\}$/, '$1');
   if (!UUID.test(bare)) return null;
@@ -114,7 +115,7 @@ function timerCondition(fields: Map<string, Field>, now: number, text: string): 
     }
   }
   if (atField === undefined) return problem('a timer needs in=DURATION or at=ISO', text.length);
-  const at = Date.parse(atField.value);
+  const at = ISO_TIME.test(atField.value) ? Date.parse(atField.value) : Number.NaN;
   if (Number.isNaN(at)) return problem(`'${atField.value}' is no ISO time`, atField.position);
   return { ok: true, condition: { type: 'timer', at } };
 }
