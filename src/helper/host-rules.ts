@@ -123,6 +123,11 @@ export function judgeStatementFile(
   return owner === 'dead' ? 'release_claim' : 'keep';
 }
 
+/** A claim bound to a lease that the coordinator does not list: its end may be asked for, once nobody uses it. */
+export function judgeStrayClaim(owner: 'alive' | 'dead' | 'no_claim', leaseListed: boolean): 'ask' | 'leave' {
+  return owner === 'dead' && !leaseListed ? 'ask' : 'leave';
+}
+
 export type CallVerdict = 'retry' | 'lost' | 'register' | 'give_up';
 
 const CALL_VERDICTS: Readonly<Record<string, CallVerdict>> = {
@@ -163,10 +168,9 @@ export function supervisorLimitMs(ttlMs: number): number {
 
 export type CoordinatorStep = 'attach' | 'start_one' | 'wait' | 'end';
 
-/** What a Helper without a coordinator does. `said_farewell` counts until another coordinator was seen. */
+/** What a Helper does about its coordinator. A farewell never comes here: it ends the Helper at once. */
 export function judgeAbsence(facts: {
   coordinator: 'alive' | 'gone';
-  said_farewell: boolean;
   embedded: boolean;
   known_leases: number;
   gone_for_ms: number;
@@ -174,7 +178,6 @@ export function judgeAbsence(facts: {
 }): CoordinatorStep {
   if (facts.coordinator === 'alive') return 'attach';
   if (!facts.embedded) return 'wait';
-  if (facts.said_farewell) return 'end';
   if (facts.known_leases > 0) return 'start_one';
   return facts.gone_for_ms >= facts.idle_exit_ms ? 'end' : 'wait';
 }

@@ -7,6 +7,7 @@ import {
   judgeJob,
   judgeStack,
   judgeStatementFile,
+  judgeStrayClaim,
   judgeSupervisor,
   type OwnWorkFacts,
   retryDelayMs,
@@ -149,6 +150,13 @@ describe('a signed statement on the disk', () => {
   });
 });
 
+test('the end of an unlisted lease is asked for only when nobody is left to release its claim', () => {
+  expect(judgeStrayClaim('dead', false)).toBe('ask');
+  expect(judgeStrayClaim('dead', true)).toBe('leave');
+  expect(judgeStrayClaim('alive', false)).toBe('leave');
+  expect(judgeStrayClaim('no_claim', false)).toBe('leave');
+});
+
 describe('a call that was refused', () => {
   test('says that the job is lost only by a code that means so', () => {
     expect(judgeCallFailure('JOB_CLAIM_LOST')).toBe('lost');
@@ -169,7 +177,6 @@ describe('a call that was refused', () => {
 describe('a Helper without a coordinator', () => {
   const gone = {
     coordinator: 'gone',
-    said_farewell: false,
     embedded: true,
     known_leases: 0,
     gone_for_ms: 0,
@@ -177,15 +184,11 @@ describe('a Helper without a coordinator', () => {
   } as const;
 
   test('goes to the next one as soon as there is one', () => {
-    expect(judgeAbsence({ ...gone, coordinator: 'alive', said_farewell: true })).toBe('attach');
+    expect(judgeAbsence({ ...gone, coordinator: 'alive' })).toBe('attach');
   });
 
   test('starts one while it knows of a lease', () => {
     expect(judgeAbsence({ ...gone, known_leases: 1 })).toBe('start_one');
-  });
-
-  test('ends after a farewell, even if it knows of a lease', () => {
-    expect(judgeAbsence({ ...gone, said_farewell: true, known_leases: 1 })).toBe('end');
   });
 
   test('waits without a lease, and not for ever', () => {
@@ -194,6 +197,6 @@ describe('a Helper without a coordinator', () => {
   });
 
   test('of a shared coordinator only waits', () => {
-    expect(judgeAbsence({ ...gone, embedded: false, known_leases: 1, said_farewell: true })).toBe('wait');
+    expect(judgeAbsence({ ...gone, embedded: false, known_leases: 1 })).toBe('wait');
   });
 });
