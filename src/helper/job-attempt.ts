@@ -34,12 +34,14 @@ export class JobAttempt {
   readonly #ports: JobPorts;
   /** Attempts on the same lease that began before this one. */
   readonly #earlier: () => readonly JobAttempt[];
-  readonly #stop = new AbortController();
+  /** The start that is under way is to be broken off. */
+  readonly #breakOff = new AbortController();
+  /** The claim is lost: not even the report goes on. */
+  readonly #loss = new AbortController();
   #lease: LeaseForHelper;
   #progress: JobProgress;
   #token: number | null;
   #reporting = false;
-  #lost = false;
   #draining = false;
   #connection: Connection | null = null;
   #lookedFor: LookedForEntry[] = [];
@@ -66,19 +68,23 @@ export class JobAttempt {
     return { job_id: this.job.job_id, job_token: this.#token, reporting: this.#reporting };
   }
 
+  get #lost(): boolean {
+    return this.#loss.signal.aborted;
+  }
+
   get stage(): string {
     return `${this.#progress.intent}:${this.#progress.stage}`;
   }
 
   /** The claim is gone: whatever runs is stopped and nothing more is changed. */
   lose(): void {
-    this.#lost = true;
-    this.#stop.abort('lost');
+    this.#loss.abort();
+    this.#breakOff.abort();
   }
 
   drain(): void {
     this.#draining = true;
-    if (this.#progress.intent === 'start') this.#stop.abort('drained');
+    if (this.#progress.intent === 'start') this.#breakOff.abort();
   }
 
   async #run(): Promise<void> {
@@ -130,7 +136,8 @@ export class JobAttempt {
       return await this.#act(action);
     } catch (error) {
       const words = failureOf(error);
-      log.warn('an action of a job failed', { job_id: this.job.job_id, action: action.do, error });
+      const level = this.#breakOff.signal.aborted ? 'debug' : 'warn';
+      log[level]('an action of a job failed', { job_id: this.job.job_id, action: action.do, error });
       return { done: 'failed', action: action.do as 'look', ...words };
     }
   }
@@ -156,7 +163,7 @@ export class JobAttempt {
       case 'provision':
       case 'attach':
         statements.voidPending(lease.lease_id);
-        this.#connection = await hands[action.do](lease, this.#stop.signal);
+        this.#connection = await hands[action.do](lease, this.#breakOff.signal);
         return { done: action.do };
       case 'end_child':
         await hands.endChild(lease, action.marked);
@@ -198,7 +205,7 @@ export class JobAttempt {
     const { calls, identity } = this.#ports;
     try {
       const args = { job_id: this.job.job_id, host_id: identity.host_id, incarnation: identity.incarnation };
-      const { job, lease } = await calls.call('claim_job', args, { signal: this.#stop.signal });
+      const { job, lease } = await calls.call('claim_job', args, { signal: this.#loss.signal });
       this.#token = job.job_token;
       this.#lease = lease;
       return this.#token !== null;
@@ -220,7 +227,7 @@ export class JobAttempt {
   async #report(report: Report): Promise<void> {
     this.#reporting = true;
     log.info('report', { job_id: this.job.job_id, tool: report.tool, lease_id: this.job.lease_id });
-    const view = await sendReport(this.#ports, report, this.#stop.signal);
+    const view = await sendReport(this.#ports, report, this.#loss.signal);
     this.#token = null;
     if (view !== null) {
       await this.#ports.reported({ lease: this.#lease, view, statement: this.#statement });
