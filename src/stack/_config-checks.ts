@@ -2,7 +2,7 @@
 import type { StackConfigFile } from '../protocol/stack-config.ts';
 import { nearestOf } from './_nearest.ts';
 import { templateNames, unknownNameIn } from './_template.ts';
-import { isReservedPortName, isScrubbedVariable, portVariable } from './_variables.ts';
+import { isReservedPortName, isScrubbedVariable, portVariable } from './variables.ts';
 
 export interface ConfigProblem {
   readonly path: readonly (string | number)[];

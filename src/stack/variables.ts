@@ -1,4 +1,6 @@
 /** Names of environment variables that a stack builds, and of those that never reach what it starts. */
+
+/** All that a lease started carries it, with the lease's id as its value: how survivors are found. */
 export const REAP_MARK = 'BOTBUDDY_REAP_MARK';
 
 const CLAIMED = ['BOTBUDDY_LEASE_ID', 'BOTBUDDY_STACK_PROJECT', 'BOTBUDDY_CONNECTION_FILE', REAP_MARK];
