@@ -40,3 +40,7 @@ function keep(
   }
   return kept;
 }
+
+export function currentDirectory(): string {
+  return process.cwd();
+}

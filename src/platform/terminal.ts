@@ -1,4 +1,4 @@
-import { writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { isatty, type WriteStream } from 'node:tty';
 import { errnoOf } from './failure.ts';
 
@@ -8,6 +8,7 @@ const STDERR = 2;
 const DESCRIPTORS = { stdin: STDIN, stdout: STDOUT, stderr: STDERR } as const;
 const COLUMNS_DEFAULT = 80;
 const FULL_PIPE_PAUSE_MS = 2;
+const NEWLINE = 0x0a;
 
 export function isTTY(stream: 'stdin' | 'stdout' | 'stderr'): boolean {
   return isatty(DESCRIPTORS[stream]);
@@ -49,4 +50,27 @@ function writeWhole(descriptor: number, text: string): void {
 
 function pause(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** Whether stdout ends in a newline, or is still empty, where that can be seen (a plain file); null elsewhere. */
+export function lastStdoutByteIsNewline(): boolean | null {
+  try {
+    const file = fstatSync(STDOUT);
+    if (!file.isFile()) return null;
+    if (file.size === 0) return true;
+    const handle = openSync(`/dev/fd/${STDOUT}`, 'r');
+    try {
+      const last = new Uint8Array(1);
+      return readSync(handle, last, 0, 1, file.size - 1) === 1 && last[0] === NEWLINE;
+    } finally {
+      closeSync(handle);
+    }
+  } catch {
+    return null;
+  }
+}
+
+/** A line may be rewritten in place: a terminal that understands it, and nobody who asked for plain text. */
+export function canAnimate(): boolean {
+  return isTTY('stderr') && process.env['TERM'] !== 'dumb' && process.env['NO_COLOR'] === undefined;
 }

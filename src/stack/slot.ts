@@ -127,3 +127,8 @@ function realStackDir(path: string): string {
 function isInside(path: string): boolean {
   return path !== '..' && !path.startsWith(`..${sep}`) && !isAbsolute(path);
 }
+
+/** The name of a slot's directory, from the slot alone: its hash, which holds no dash. */
+export function slotDirNameOf(slot: string): string {
+  return slot.split('-').at(-1) ?? slot;
+}

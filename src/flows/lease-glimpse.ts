@@ -1,0 +1,18 @@
+/** A lease's view as the rules of a run see it. */
+import type { LeaseView } from '../protocol/records.ts';
+import type { LeaseGlimpse } from './stack-run-model.ts';
+
+export function glimpseOf(lease: LeaseView): LeaseGlimpse {
+  return {
+    lease_id: lease.lease_id,
+    state: lease.state,
+    has_connection: lease.connection !== null,
+    fencing_token: lease.fencing_token,
+    reap_reason: lease.reap_reason,
+    error: lease.error,
+    error_class: lease.error_class,
+    cleanup_verified: lease.cleanup_verified ?? null,
+    cleanup_proof: lease.cleanup_proof,
+    cleanup_receipt_id: lease.cleanup_receipt_id,
+  };
+}

@@ -1,0 +1,26 @@
+/** What a run learns on its way and its receipt tells. */
+import type { HostLedger, LeaseView } from '../protocol/records.ts';
+import type { StackPlan } from '../protocol/stack-plan.ts';
+import type { PlatformIncidentReceipt, PortBlockOutcome } from '../protocol/stack-receipt.ts';
+import type { ConsideredHost } from '../protocol/tool-calls.ts';
+
+export class RunFacts {
+  lease: LeaseView | null = null;
+  plan: StackPlan | null = null;
+  considered: ConsideredHost[] | null = null;
+  ledger: HostLedger | null = null;
+  incident: PlatformIncidentReceipt | null = null;
+  parkReason: string | null = null;
+  portBlock: PortBlockOutcome | null = null;
+  wantedBase: number | null = null;
+  gotBase: number | null = null;
+  envNames: string[] = [];
+  survivorsEnded = 0;
+  survivorsLeft = 0;
+  readonly warnings: string[] = [];
+
+  /** The latest view wins; a view of another lease never replaces ours. */
+  see(lease: LeaseView): void {
+    if (this.lease === null || this.lease.lease_id === lease.lease_id) this.lease = lease;
+  }
+}

@@ -1,0 +1,336 @@
+/** The actions of a run, each a call that ends in exactly one event. A throw becomes the event `failed`. */
+import type { CoordinatorClient } from '../client/calls.ts';
+import { type Heartbeat, startHeartbeat } from '../client/heartbeat.ts';
+import { type ParkEnd, park } from '../client/park.ts';
+import { systemClock } from '../platform/clock.ts';
+import { Failure } from '../platform/failure.ts';
+import { newId, randomToken } from '../platform/random.ts';
+import { after } from '../platform/timers.ts';
+import { recordChild } from '../stack/claim-binding.ts';
+import { abandonClaims, type ClaimHold } from '../stack/claim-registry.ts';
+import { makePlan, stackEnvironment, type WrittenPlan, writeRequestedPlan } from '../stack/plan.ts';
+import { bindHold, claimForRun, markHoldIdle, releaseHold } from './claim-phase.ts';
+import { glimpseOf } from './lease-glimpse.ts';
+import { leaseRequestArgs, refusalOf } from './request-phase.ts';
+import { RunChild } from './run-child.ts';
+import type { StackContext } from './stack-context.ts';
+import { judgeEnd, outcomeRecord } from './stack-run-ends.ts';
+import type { RunFacts } from './stack-run-facts.ts';
+import type { ParkedPhase, RunAction, RunEvent, RunState } from './stack-run-model.ts';
+
+export interface RunRequest {
+  readonly command: 'stack run' | 'stack up';
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly mode: 'attached' | 'detached';
+  readonly priority: number;
+  readonly timeoutMs: number;
+  readonly provisionTimeoutMs: number;
+  readonly reapTimeoutMs: number;
+  readonly hardTtlMs: number | null;
+  readonly connectionFile: string | null;
+  readonly labels: Record<string, string>;
+  readonly onProgress: (progress: {
+    phase: ParkedPhase;
+    end?: ParkEnd;
+    lease: RunFacts['lease'];
+    facts: RunFacts;
+  }) => void;
+}
+
+interface PhaseOptions {
+  readonly context: StackContext;
+  readonly client: CoordinatorClient;
+  readonly request: RunRequest;
+  readonly facts: RunFacts;
+  readonly emit: (event: RunEvent) => void;
+}
+
+type StartingAction = Exclude<RunAction, { type: 'finish' | 'abandon_claim' | 'end_park' | 'stop_child' }>;
+
+const REPORT_TIMEOUT_MS = 1_000;
+const CALL_TIMEOUT_MS = 30_000;
+
+export class RunPhases {
+  readonly #o: PhaseOptions;
+  readonly #token = randomToken('bbi');
+  readonly #budgetEndsAt: number;
+  #reapEndsAt: number | null = null;
+  #hold: ClaimHold | null = null;
+  #abandoning: Promise<unknown> = Promise.resolve();
+  readonly #refusedBlocks: { port_base: number; size: number }[] = [];
+  #written: WrittenPlan | null = null;
+  #child: RunChild | null = null;
+  #heartbeat: Heartbeat | null = null;
+  #parkAbort: AbortController | null = null;
+  #cancelHardTtl: (() => void) | null = null;
+
+  constructor(options: PhaseOptions) {
+    this.#o = options;
+    this.#budgetEndsAt = systemClock.monotonicMs() + options.request.timeoutMs;
+  }
+
+  perform(action: Exclude<RunAction, { type: 'finish' }>, state: RunState): void {
+    switch (action.type) {
+      case 'abandon_claim':
+        this.#abandon();
+        break;
+      case 'end_park':
+        this.#parkAbort?.abort();
+        break;
+      case 'stop_child':
+        this.#child?.stop(action.signal as NodeJS.Signals);
+        break;
+      default:
+        this.#run(this.#start(action, state));
+    }
+  }
+
+  #start(action: StartingAction, state: RunState): Promise<RunEvent> {
+    switch (action.type) {
+      case 'claim':
+        return this.#claim();
+      case 'request':
+        return this.#requestLease();
+      case 'bind':
+        return this.#bind(state);
+      case 'park':
+        return this.#park(action.phase, action.lease_id);
+      case 'read_lease':
+        return this.#readLease(state);
+      case 'start_child':
+        return this.#startChild(state);
+      case 'release':
+        return this.#release(action);
+      case 'mark_claims_idle':
+        return this.#markIdle(state);
+      case 'release_claims':
+        return this.#releaseClaims(state);
+    }
+  }
+
+  dispose(): void {
+    this.#heartbeat?.stop();
+    this.#cancelHardTtl?.();
+    this.#parkAbort?.abort();
+  }
+
+  #run(work: Promise<RunEvent>): void {
+    work.then(this.#o.emit, (error: unknown) => {
+      const failure = error instanceof Failure ? error : new Failure('internal', String(error), { cause: error });
+      this.#o.emit({ type: 'failed', code: failure.code, message: failure.message });
+    });
+  }
+
+  async #claim(): Promise<RunEvent> {
+    const { context, client, facts } = this.#o;
+    await this.#abandoning;
+    const avoid = this.#refusedBlocks;
+    this.#hold = await claimForRun(context, client, { token: this.#token, avoid });
+    facts.wantedBase = this.#hold.wanted;
+    facts.gotBase = this.#hold.got;
+    const plan = makePlan({
+      config: context.config,
+      slot: context.slot,
+      slotDir: context.slotDir,
+      worktreeRoot: context.place.worktree_root,
+      stackDir: context.place.stack_dir,
+      blocks: this.#hold.blocks,
+    });
+    this.#written = writeRequestedPlan(plan, stackEnvironment(context.environment, context.config.pass_env));
+    facts.plan = plan;
+    return { type: 'claimed' };
+  }
+
+  /** A claim is given back before the next one is made. */
+  #abandon(): void {
+    this.#abandoning = abandonClaims({ home: this.#o.context.home, token: this.#token, answer: 'refused' });
+  }
+
+  async #requestLease(): Promise<RunEvent> {
+    const { context, client, facts, request } = this.#o;
+    const hold = this.#hold as ClaimHold;
+    const args = leaseRequestArgs(context, request, {
+      token: this.#token,
+      blocks: [...hold.blocks],
+      planDigest: (this.#written as WrittenPlan).digest,
+    });
+    try {
+      const answer = await client.call('request_stack_lease', args, { timeoutMs: request.timeoutMs });
+      facts.see(answer.lease);
+      facts.considered = answer.considered;
+      facts.ledger = answer.ledger;
+      return { type: 'admitted', lease: glimpseOf(answer.lease) };
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      const event = await refusalOf(context, client, error);
+      if (event.type === 'refused' && event.refusal.code === 'PORT_BLOCK_TAKEN')
+        this.#refusedBlocks.push(...hold.blocks);
+      return event;
+    }
+  }
+
+  async #bind(state: RunState): Promise<RunEvent> {
+    const leaseId = state.lease?.lease_id ?? '';
+    try {
+      await bindHold(this.#o.context, this.#hold as ClaimHold, leaseId);
+      return { type: 'bound' };
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      return { type: 'bind_failed', code: error.code, message: error.message };
+    }
+  }
+
+  async #park(phase: ParkedPhase, leaseId: string): Promise<RunEvent> {
+    const { client, facts, request } = this.#o;
+    const abort = new AbortController();
+    this.#parkAbort = abort;
+    request.onProgress({ phase, lease: facts.lease, facts });
+    const end = await park(client, {
+      waitId: newId(),
+      conditions: [conditionOf(phase, leaseId)],
+      mode: 'all',
+      deadlineMs: this.#parkEndsAt(phase),
+      leaseId,
+      signal: abort.signal,
+      agent: this.#o.context.place.worktree_root,
+      onProgress: (lease) => {
+        if (phase !== 'slot') facts.see(lease);
+        request.onProgress({ phase, lease, facts });
+      },
+    });
+    this.#parkAbort = null;
+    if (phase !== 'slot' && end.lease !== null) facts.see(end.lease);
+    if (end.incident !== null) facts.incident = end.incident;
+    facts.warnings.push(...end.warnings);
+    const message = end.error;
+    const lease = end.lease === null ? null : glimpseOf(end.lease);
+    return { type: 'park_ended', park: { outcome: end.outcome, code: end.code, message, lease } };
+  }
+
+  #parkEndsAt(phase: ParkedPhase): number {
+    const { request } = this.#o;
+    if (phase === 'proof') return this.#reapDeadline();
+    if (phase !== 'provision') return this.#budgetEndsAt;
+    return Math.min(this.#budgetEndsAt, systemClock.monotonicMs() + request.provisionTimeoutMs);
+  }
+
+  /** Fixed once: asking again never buys a reap more time. */
+  #reapDeadline(): number {
+    this.#reapEndsAt ??= systemClock.monotonicMs() + this.#o.request.reapTimeoutMs;
+    return this.#reapEndsAt;
+  }
+
+  async #readLease(state: RunState): Promise<RunEvent> {
+    const { client, facts } = this.#o;
+    try {
+      const { lease } = await client.call('get_stack_lease', { lease_id: state.lease?.lease_id ?? '' });
+      facts.see(lease);
+      return { type: 'lease_read', lease: glimpseOf(lease) };
+    } catch {
+      return { type: 'lease_read', lease: null };
+    }
+  }
+
+  async #startChild(state: RunState): Promise<RunEvent> {
+    const { client, context, facts, request } = this.#o;
+    const leaseId = state.lease?.lease_id ?? '';
+    const fencingToken = state.lease?.fencing_token ?? 0;
+    const plan = (this.#written as WrittenPlan).plan;
+    const child = RunChild.start({
+      context,
+      argv: request.argv,
+      cwd: request.cwd,
+      plan,
+      leaseId,
+      fencingToken,
+      connectionFile: request.connectionFile,
+    });
+    this.#child = child;
+    facts.envNames = Object.keys(plan.env);
+    this.#heartbeat = startHeartbeat(client, {
+      leaseId,
+      fencingToken,
+      everyMs: context.ttlMs / 3,
+      ttlMs: context.ttlMs,
+      onLost: ({ code, message }) => this.#o.emit({ type: 'lease_lost', code, message }),
+    });
+    if (request.hardTtlMs !== null) {
+      this.#cancelHardTtl = after(request.hardTtlMs, () => this.#o.emit({ type: 'hard_ttl' }));
+    }
+    await recordChild({ home: context.home, token: this.#token, child: child.identity });
+    const end = await child.ended();
+    this.#heartbeat.stop();
+    this.#cancelHardTtl?.();
+    facts.survivorsEnded = end.survivorsEnded;
+    facts.survivorsLeft = end.survivorsLeft;
+    return { type: 'child_exited', exit_code: end.exit_code, signal: end.signal };
+  }
+
+  async #release(action: Extract<RunAction, { type: 'release' }>): Promise<RunEvent> {
+    const { client, context, facts } = this.#o;
+    const { lease_id, how, disposition } = action;
+    try {
+      const answer = await client.call(
+        'release_stack_lease',
+        {
+          lease_id,
+          how,
+          disposition: how === 'idle' ? context.config.on_idle : disposition,
+          idle_ttl_ms: context.idleTtlMs,
+          reason: 'released by its owner',
+          idempotency_key: `${this.#token}.${lease_id}`,
+        },
+        { timeoutMs: Math.min(CALL_TIMEOUT_MS, Math.max(1, this.#reapDeadline() - systemClock.monotonicMs())) },
+      );
+      facts.see(answer.lease);
+      return { type: 'released', lease: glimpseOf(answer.lease) };
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      return { type: 'release_failed', code: error.code, message: error.message };
+    }
+  }
+
+  async #markIdle(state: RunState): Promise<RunEvent> {
+    await markHoldIdle(this.#o.context, state.lease?.lease_id ?? '');
+    return { type: 'claims_released', released: false, reason: 'idle' };
+  }
+
+  async #releaseClaims(state: RunState): Promise<RunEvent> {
+    const { context, client, facts } = this.#o;
+    const lease = facts.lease;
+    if (lease === null || lease.lease_id !== state.lease?.lease_id) {
+      return { type: 'claims_released', released: false, reason: 'claim_replaced' };
+    }
+    facts.portBlock = await releaseHold({ ...context, worktreeRoot: context.place.worktree_root }, client, lease);
+    return { type: 'claims_released', released: facts.portBlock.released, reason: facts.portBlock.reason as never };
+  }
+
+  /** What must be done before this process ends. */
+  settled(): Promise<unknown> {
+    return this.#abandoning;
+  }
+
+  /** Who decided, told once; never on the way of anything. */
+  async reportOutcome(state: RunState): Promise<void> {
+    const { client, facts, request } = this.#o;
+    if (state.end === null || state.lease === null) return;
+    const verdict = judgeEnd(state.end, state.cleanup, request.command === 'stack run' ? 'run' : 'up');
+    const facts_ = { admitted: facts.lease?.fencing_token !== null, hadIncident: facts.incident?.recovered === false };
+    const record = outcomeRecord(state.end, verdict, facts_);
+    const args = { lease_id: state.lease.lease_id, ...record, idempotency_key: `${this.#token}.outcome` };
+    await client.call('report_outcome', args, { timeoutMs: REPORT_TIMEOUT_MS }).catch(() => null);
+  }
+}
+
+function conditionOf(phase: ParkedPhase, leaseId: string): string {
+  switch (phase) {
+    case 'queue':
+      return `lease:id=${leaseId}`;
+    case 'provision':
+      return `lease:id=${leaseId},state=active`;
+    case 'slot':
+    case 'proof':
+      return `lease:id=${leaseId},state=reaped`;
+  }
+}

@@ -1,0 +1,47 @@
+/** `serve --stop`: ends the embedded coordinator and its Helper by their recorded identities, and sees that they are gone. */
+
+import { systemClock } from '../platform/clock.ts';
+import { readTextIfPresent } from '../platform/durable-files.ts';
+import { homePaths } from '../platform/paths.ts';
+import { isAlive, type ProcessIdentity, signalGroup } from '../platform/processes.ts';
+import { sleepMs } from '../platform/timers.ts';
+
+const STOP_MS_MAX = 15_000;
+const LOOK_MS = 20;
+
+export interface StopReport {
+  coordinator: 'not_running' | 'stopped' | 'still_running';
+  helper: 'not_running' | 'stopped' | 'still_running';
+}
+
+export async function stopServing(home: string): Promise<StopReport> {
+  const paths = homePaths(home);
+  const coordinator = identityIn(paths.discovery);
+  const helper = identityIn(paths.helperState);
+  return { coordinator: await stop(coordinator), helper: await stop(helper) };
+}
+
+async function stop(identity: ProcessIdentity | null): Promise<StopReport['coordinator']> {
+  if (identity === null || !isAlive(identity)) return 'not_running';
+  signalGroup(identity, 'SIGTERM');
+  const until = systemClock.monotonicMs() + STOP_MS_MAX;
+  while (isAlive(identity)) {
+    if (systemClock.monotonicMs() > until) return 'still_running';
+    await sleepMs(LOOK_MS);
+  }
+  return 'stopped';
+}
+
+/** The process that a state file names; null for a file that is not there or says nothing of the kind. */
+export function identityIn(file: string): ProcessIdentity | null {
+  const text = readTextIfPresent(file);
+  if (text === null) return null;
+  try {
+    const { identity } = JSON.parse(text) as { identity?: Partial<ProcessIdentity> };
+    const { pid, started_at, boot_id } = identity ?? {};
+    if (typeof pid !== 'number' || typeof started_at !== 'string' || typeof boot_id !== 'string') return null;
+    return { pid, started_at, boot_id };
+  } catch {
+    return null;
+  }
+}
