@@ -2,8 +2,8 @@
 import type { EndedWait, LeaseView } from '../protocol/records.ts';
 import type { Frame } from '../protocol/stream-frames.ts';
 import type { WaitView } from '../protocol/tool-calls.ts';
-import type { PlatformIncident, Trouble } from './incident.ts';
-import type { LeaseGoal } from './lease-goal.ts';
+import type { PlatformIncident, Trouble } from './incident-rules.ts';
+import type { LeaseGoal } from './lease-goal-rules.ts';
 
 export interface ParkOptions {
   waitId: string;
@@ -20,9 +20,6 @@ export interface ParkOptions {
   authBudgetMs?: number;
 }
 
-export const BACKOFF = { firstMs: 2_000, maxMs: 60_000 } as const;
-export const AUTH_BUDGET_MS = 300_000;
-
 export type ParkOutcome =
   | 'matched'
   | 'lease_lost'
@@ -37,7 +34,8 @@ export interface ParkEnd {
   outcome: ParkOutcome;
   /** Of the table of outcomes; null when matched or deferred. A time-out in an open incident bears the incident's reason. */
   code: string | null;
-  error: string | null;
+  /** What happened, in words. */
+  message: string | null;
   state: EndedWait['state'];
   matched: EndedWait['matched'];
   lease: LeaseView | null;

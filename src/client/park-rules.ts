@@ -3,7 +3,7 @@
  * cause ends it: what passes by itself is backed off from, looked around, and registered anew.
  * Pure: time and chance arrive in the events. Its loop (park.ts, or the simulation) reports only what belongs to the
  * last action of a kind: nothing of a stream that it was told to close, one read and one registration at a time.
- * Read next: park-model.ts for the words, _park-moves.ts for the moves.
+ * Read next: park-model.ts for the words, _park-move-rules.ts for the moves.
  */
 import { outcomeOf } from '../protocol/outcomes.ts';
 import type { Frame } from '../protocol/stream-frames.ts';
@@ -23,20 +23,13 @@ import {
   startReading,
   stay,
   timeOut,
-} from './_park-moves.ts';
-import { type Trouble, troubleKind } from './incident.ts';
-import { leaseGoals } from './lease-goal.ts';
-import {
-  AUTH_BUDGET_MS,
-  BACKOFF,
-  type Moment,
-  type ParkEvent,
-  type ParkEventType,
-  type ParkOptions,
-  type ParkPhase,
-  type ParkState,
-  type ParkStep,
-} from './park-model.ts';
+} from './_park-move-rules.ts';
+import { type Trouble, troubleKind } from './incident-rules.ts';
+import { leaseGoals } from './lease-goal-rules.ts';
+import type { Moment, ParkEvent, ParkEventType, ParkOptions, ParkPhase, ParkState, ParkStep } from './park-model.ts';
+
+const BACKOFF = { firstMs: 2_000, maxMs: 60_000 } as const;
+const AUTH_BUDGET_MS = 300_000;
 
 export function initialPark(options: ParkOptions): ParkState {
   const goals = leaseGoals(options.conditions);
@@ -104,7 +97,7 @@ const onRegistrationFailed: Rule<'registration_failed'> = (before, { trouble, at
 };
 
 function endRefused(state: ParkState, trouble: Trouble): ParkStep {
-  return end(state, 'error', { code: trouble.code ?? 'internal', error: trouble.message });
+  return end(state, 'error', { code: trouble.code ?? 'internal', message: trouble.message });
 }
 
 const onStreamOpened: Rule<'stream_opened'> = (before, { at }) => {
@@ -162,7 +155,7 @@ function onErrorFrame(state: ParkState, frame: Extract<Frame, { type: 'error' }>
   const words = (name: string, otherwise: string) =>
     typeof fields[name] === 'string' ? String(fields[name]) : otherwise;
   const reason = { status: words('status', 'abandoned'), reason: words('reason', 'no_live_stream') };
-  return end({ ...state, standing: 'over' }, 'abandoned', { code, error: message, state: reason });
+  return end({ ...state, standing: 'over' }, 'abandoned', { code, message, state: reason });
 }
 
 function onStreamTrouble(state: ParkState, trouble: Trouble, at: Moment): ParkStep {
@@ -231,7 +224,7 @@ const onLastLookFailed: Rule<'lease_read_failed'> = (state, { trouble, at }) =>
 
 const onDeadline: Rule<'deadline_reached'> = (state) => conclude(state);
 const onInterrupt: Rule<'interrupted'> = (state) =>
-  end(state, 'interrupted', { code: 'interrupted', error: 'interrupted by a signal' });
+  end(state, 'interrupted', { code: 'interrupted', message: 'interrupted by a signal' });
 
 /** Every pair of event and phase; `ignore` marks what came too late. */
 const RULES: { readonly [E in ParkEventType]: Readonly<Record<ParkPhase, Rule<E>>> } = {

@@ -1,5 +1,7 @@
 /** Platform trouble: what kind a failed attempt was, and the incident that parks and heartbeats keep of it. Pure. */
 
+import { isoOf, type PlatformIncidentReceipt } from '../protocol/stack-receipt.ts';
+
 export type IncidentReason = 'platform_auth_unavailable' | 'platform_unreachable';
 
 /** A failed attempt; `status` is null when there was no answer of a coordinator at all. */
@@ -9,16 +11,9 @@ export interface Trouble {
   message: string;
 }
 
-export interface PlatformIncident {
-  /** Of the latest failure, like `last_error` and `last_error_code`. */
+/** As it stands on every receipt; `reason` and the last error are those of the latest failure. */
+export interface PlatformIncident extends PlatformIncidentReceipt {
   reason: IncidentReason;
-  first_at: number;
-  last_at: number;
-  /** Failed attempts, mints of a credential included. */
-  attempts: number;
-  recovered: boolean;
-  last_error: string;
-  last_error_code: string | null;
 }
 
 const LAST_ERROR_CHARS_MAX = 300;
@@ -43,10 +38,11 @@ export function withFailure(
   trouble: Trouble,
   wallMs: number,
 ): PlatformIncident {
+  const at = isoOf(wallMs) ?? '';
   return {
     reason: kind === 'auth' ? 'platform_auth_unavailable' : 'platform_unreachable',
-    first_at: incident?.first_at ?? wallMs,
-    last_at: wallMs,
+    first_at: incident?.first_at ?? at,
+    last_at: at,
     attempts: (incident?.attempts ?? 0) + 1,
     recovered: false,
     last_error: trouble.message.slice(0, LAST_ERROR_CHARS_MAX),
@@ -62,10 +58,11 @@ export function withRecovery(incident: PlatformIncident | null): PlatformInciden
 /** The one incident of a command that had several parks and a heartbeat; the latest failure tells how it stands. */
 export function mergedIncident(a: PlatformIncident | null, b: PlatformIncident | null): PlatformIncident | null {
   if (a === null || b === null) return a ?? b;
+  const earliest = a.first_at <= b.first_at ? a : b;
   const latest = b.last_at >= a.last_at ? b : a;
   return {
     ...latest,
-    first_at: Math.min(a.first_at, b.first_at),
+    first_at: earliest.first_at,
     attempts: a.attempts + b.attempts,
   };
 }

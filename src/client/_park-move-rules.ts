@@ -1,7 +1,7 @@
 /** The moves of a park that several of its rules share: registering, backing off, reading, ending. Pure. */
 import type { EndedWait, LeaseView } from '../protocol/records.ts';
-import { isOpen, type Trouble, troubleKind, withFailure, withRecovery } from './incident.ts';
-import { goalEndState, judgeGoal, type LeaseGoal } from './lease-goal.ts';
+import { isOpen, type Trouble, troubleKind, withFailure, withRecovery } from './incident-rules.ts';
+import { goalEndState, judgeGoal, type LeaseGoal } from './lease-goal-rules.ts';
 import type { Moment, ParkAction, ParkEnd, ParkOutcome, ParkState, ParkStep } from './park-model.ts';
 
 /** A mint that failed so will fail again: no budget is spent on it. */
@@ -18,13 +18,13 @@ export const stay = (state: ParkState): ParkStep => ({ state, actions: [] });
 
 const closing = (state: ParkState): ParkAction[] => (state.streamOpen ? [{ type: 'close_stream' }] : []);
 
-type EndDetails = Partial<Pick<ParkEnd, 'code' | 'error' | 'state' | 'matched'>>;
+type EndDetails = Partial<Pick<ParkEnd, 'code' | 'message' | 'state' | 'matched'>>;
 
 export function end(state: ParkState, outcome: ParkOutcome, details: EndDetails = {}): ParkStep {
   const parkEnd: ParkEnd = {
     outcome,
     code: details.code ?? null,
-    error: details.error ?? null,
+    message: details.message ?? null,
     state: details.state ?? {},
     matched: details.matched ?? [],
     lease: state.lease,
@@ -32,7 +32,7 @@ export function end(state: ParkState, outcome: ParkOutcome, details: EndDetails 
     warnings: state.warnings,
     cursor: state.cursor,
     waitId: state.waitId,
-    waitLeftOpen: state.standing === 'registered' || state.phase === 'registering',
+    waitLeftOpen: state.standing === 'registered' || (state.phase === 'registering' && state.standing !== 'over'),
   };
   const actions: ParkAction[] = [...closing(state), { type: 'end', end: parkEnd }];
   return { state: { ...state, phase: 'ended', streamOpen: false }, actions };
@@ -41,10 +41,10 @@ export function end(state: ParkState, outcome: ParkOutcome, details: EndDetails 
 export function timeOut(state: ParkState): ParkStep {
   const { incident } = state;
   if (incident === null || incident.recovered) {
-    return end(state, 'timeout', { code: 'timeout', error: 'the deadline passed' });
+    return end(state, 'timeout', { code: 'timeout', message: 'the deadline passed' });
   }
-  const error = `the deadline passed during an incident, so what was waited for was never observed: ${incident.last_error}`;
-  return end(state, 'timeout', { code: incident.reason, error });
+  const message = `the deadline passed during an incident, so what was waited for was never observed: ${incident.last_error}`;
+  return end(state, 'timeout', { code: incident.reason, message });
 }
 
 /** A direct look at the lease stands before every time-out; one that is on its way is used for it. */
@@ -110,7 +110,7 @@ export function blip(before: ParkState, trouble: Trouble, at: Moment, cut = fals
   const state = noted(before, trouble, kind, at);
   const definitive = kind === 'auth' && trouble.code !== null && DEFINITIVE_AUTH_CODES.has(trouble.code);
   if (definitive || (kind === 'auth' && state.authSpentMs >= state.authBudgetMs)) {
-    return end(state, 'error', { code: 'platform_auth_unavailable', error: trouble.message });
+    return end(state, 'error', { code: 'platform_auth_unavailable', message: trouble.message });
   }
   const remainingMs = state.deadlineMs - at.nowMs;
   if (remainingMs <= 0) return conclude({ ...state, phase: 'backing_off' });
@@ -155,7 +155,11 @@ export function judged(state: ParkState, lease: LeaseView): ParkStep {
     const verdict = judgeGoal(goal, lease);
     if (verdict === 'lease_lost' || verdict === 'lease_cleanup_failed') {
       const code = verdict === 'lease_lost' ? 'LEASE_LOST' : verdict;
-      return end(state, verdict, { code, error: lease.error, state: goalEndState(goal, lease, verdict) });
+      return end(state, verdict, {
+        code,
+        message: lease.error ?? `the lease is ${lease.state}`,
+        state: goalEndState(goal, lease, verdict),
+      });
     }
     if (verdict === 'matched') met.push(goal);
     if (verdict === 'matched' && (state.mode === 'any' || met.length === state.conditions.length)) {
@@ -182,14 +186,22 @@ export function afterEnded(before: ParkState, ended: EndedWait, at: Moment): Par
     case 'matched':
       return end(state, 'matched', details);
     case 'lease_lost':
-      return end(state, 'lease_lost', { ...details, code: 'LEASE_LOST' });
+      return end(state, 'lease_lost', {
+        ...details,
+        code: 'LEASE_LOST',
+        message: state.lease?.error ?? 'the lease was lost',
+      });
     case 'lease_cleanup_failed':
-      return end(state, 'lease_cleanup_failed', { ...details, code: 'lease_cleanup_failed' });
+      return end(state, 'lease_cleanup_failed', {
+        ...details,
+        code: 'lease_cleanup_failed',
+        message: state.lease?.error ?? 'the cleanup failed',
+      });
     case 'timeout':
       return duringIncident && at.nowMs < state.deadlineMs ? rearm(state, at) : conclude(state);
     case 'abandoned':
       return duringIncident && ended.state['reason'] === 'no_live_stream' && at.nowMs < state.deadlineMs
         ? rearm(state, at)
-        : end(state, 'abandoned', { ...details, code: 'wait_abandoned', error: 'the wait was abandoned' });
+        : end(state, 'abandoned', { ...details, code: 'wait_abandoned', message: 'the wait was abandoned' });
   }
 }
