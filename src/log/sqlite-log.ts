@@ -50,8 +50,8 @@ export class SqliteLog implements EventLog {
     for (const { principal, n } of counts as { principal: string; n: number }[]) this.#keysOf.set(principal, n);
   }
 
-  static open(path: string): SqliteLog {
-    return new SqliteLog(path, openDatabase(path));
+  static open(path: string, database: Database = openDatabase(path)): SqliteLog {
+    return new SqliteLog(path, database);
   }
 
   async load(): Promise<Loaded> {
