@@ -10,12 +10,13 @@ import { recordedChildren, recordedGroups } from './_looking.ts';
 import { readRecord, type StartedGroup, supervisorStateSchema } from './_records.ts';
 import { eraseData } from './_stamp.ts';
 import { endGroups, sweep } from './_supervised-stack.ts';
-import { askSupervisor } from './_supervisor-client.ts';
+import { type Answer, askSupervisor, type SlotAddress } from './_supervisor-client.ts';
 import type { SupervisorRequest } from './_supervisor-protocol.ts';
 import type { Disposition } from './driver.ts';
 import { slotPaths } from './slot.ts';
 
 const CHILD_GRACE_MS = 5_000;
+const ANSWER_MS_MAX = 3_000;
 const STOP_MARGIN_MS = 15_000;
 const EXIT_MS_MAX = 10_000;
 const EXIT_PAUSE_MS = 10;
@@ -40,13 +41,23 @@ export async function endStack(question: TeardownQuestion): Promise<ProcessIdent
   if (request === null) return sweep([], leaseId);
   const state = readRecord(slotPaths(slotDir).supervisor, supervisorStateSchema);
   const supervisor = state === null || state === 'unreadable' || state.lease_id !== leaseId ? null : state.identity;
-  const answer = await askSupervisor({ home, slotDir }, { ...request, op: 'stop' }, stopMs(groupsOf(slotDir, leaseId)));
+  const answer = await askToStop({ home, slotDir }, request, stopMs(groupsOf(slotDir, leaseId)));
   if (typeof answer === 'object' && answer.outcome === 'failed') {
     throw new Failure(answer.code, answer.message, { fields: answer.fields });
   }
   if (answer === 'silent' && supervisor !== null) signalGroup(supervisor, 'SIGKILL');
   if (supervisor !== null) await waitForEnd(supervisor);
   return endOrphans(slotDir, leaseId);
+}
+
+/** One that does not even answer a question is not given the time that stopping takes. */
+async function askToStop(
+  at: SlotAddress,
+  request: Omit<SupervisorRequest, 'id' | 'op'>,
+  timeoutMs: number,
+): Promise<Answer> {
+  const hello = await askSupervisor(at, { ...request, op: 'inspect' }, ANSWER_MS_MAX);
+  return typeof hello === 'string' ? hello : askSupervisor(at, { ...request, op: 'stop' }, timeoutMs);
 }
 
 /** Ends the groups of a stack whose supervisor is gone, in reverse, and whatever carries its mark. */
