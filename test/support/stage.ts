@@ -5,7 +5,7 @@ import { makeTempDir } from './temp-home.ts';
 
 export const BINARY = join(import.meta.dir, '../../dist/bin', hostTarget(), 'botbuddy');
 
-function hostTarget(): string {
+export function hostTarget(): string {
   return process.platform === 'darwin' ? 'darwin-arm64' : 'linux-x64';
 }
 
