@@ -1,5 +1,4 @@
 import { dlopen, FFIType } from 'bun:ffi';
-import { spawnSync } from 'node:child_process';
 import { Failure } from './failure.ts';
 import type { ProcessRow } from './process-table.ts';
 
@@ -38,9 +37,11 @@ function rowsOf(text: string): ProcessRow[] {
 }
 
 function ps(argv: string[]): string {
-  const result = spawnSync('/bin/ps', argv, { encoding: 'utf8', env: { LC_ALL: 'C', TZ: 'UTC' } });
-  if (result.error !== undefined) throw new Failure('internal', 'cannot list processes', { cause: result.error });
-  return result.stdout;
+  try {
+    return Bun.spawnSync(['/bin/ps', ...argv], { env: { LC_ALL: 'C', TZ: 'UTC' }, stdin: 'ignore' }).stdout.toString();
+  } catch (cause) {
+    throw new Failure('internal', 'cannot list processes', { cause });
+  }
 }
 
 let getsid: ((pid: number) => number) | undefined;

@@ -3,7 +3,6 @@
  * configured command of a hostile checkout can run. Where the files belong to somebody else, git itself is asked,
  * so that its `safe.directory` rule holds.
  */
-import { spawnSync } from 'node:child_process';
 import { lstatSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { effectiveUserId, unwritable } from './durable-files.ts';
@@ -70,13 +69,13 @@ function requireGitsConsent(directory: string): void {
     Object.entries(scrubEnvironment(readEnvironment())).filter(([name]) => !name.startsWith('GIT_')),
   );
   const argv = ['-c', 'core.fsmonitor=false', '-c', 'core.hooksPath=/dev/null', 'rev-parse', '--git-dir'];
-  const result = spawnSync('git', argv, { cwd: directory, env: { ...env, LC_ALL: 'C' }, encoding: 'utf8' });
-  if (result.status === 0) return;
-  const reason = result.error === undefined ? firstLine(result.stderr) : 'git cannot be started to ask';
-  throw new Failure('not_a_repository', `${directory} belongs to another user and git refuses it: ${reason}`, {
-    cause: result.error,
-    fields: { path: directory },
-  });
+  const refused = (reason: string) =>
+    new Failure('not_a_repository', `${directory} belongs to another user and git refuses it: ${reason}`, {
+      fields: { path: directory },
+    });
+  if (Bun.which('git', { PATH: env['PATH'] ?? '' }) === null) throw refused('git is not installed to ask');
+  const result = Bun.spawnSync(['git', ...argv], { cwd: directory, env: { ...env, LC_ALL: 'C' }, stdin: 'ignore' });
+  if (result.exitCode !== 0) throw refused(firstLine(result.stderr.toString()));
 }
 
 function firstLine(text: string): string {

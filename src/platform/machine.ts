@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { availableParallelism, hostname, totalmem } from 'node:os';
 import { Failure } from './failure.ts';
@@ -61,10 +60,10 @@ function textOf(path: string): string | undefined {
 }
 
 function outputOf(command: string, argv: string[]): string | undefined {
-  const result = spawnSync(command, argv, {
-    encoding: 'utf8',
-    env: { LC_ALL: 'C' },
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  return result.status === 0 ? result.stdout.trim() : undefined;
+  try {
+    const result = Bun.spawnSync([command, ...argv], { env: { LC_ALL: 'C' }, stdin: 'ignore', stderr: 'ignore' });
+    return result.exitCode === 0 ? result.stdout.toString().trim() : undefined;
+  } catch {
+    return undefined;
+  }
 }

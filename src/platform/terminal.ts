@@ -1,5 +1,4 @@
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
-import { isatty, type WriteStream } from 'node:tty';
 import { errnoOf } from './failure.ts';
 
 const STDIN = 0;
@@ -11,15 +10,15 @@ const FULL_PIPE_PAUSE_MS = 2;
 const NEWLINE = 0x0a;
 
 export function isTTY(stream: 'stdin' | 'stdout' | 'stderr'): boolean {
-  return isatty(DESCRIPTORS[stream]);
+  return isTerminal(DESCRIPTORS[stream]);
 }
 
 /** Columns of the terminal that a person reads, 80 where there is none. */
 export function terminalWidth(): number {
   for (const descriptor of [STDERR, STDOUT]) {
-    if (!isatty(descriptor)) continue;
-    const columns = (descriptor === STDERR ? process.stderr : process.stdout) satisfies WriteStream;
-    if (columns.columns > 0) return columns.columns;
+    if (!isTerminal(descriptor)) continue;
+    const { columns } = descriptor === STDERR ? process.stderr : process.stdout;
+    if (columns > 0) return columns;
   }
   return COLUMNS_DEFAULT;
 }
@@ -31,6 +30,15 @@ export function writeStdout(text: string): void {
 
 export function writeStderr(text: string): void {
   writeWhole(STDERR, text);
+}
+
+/** node:tty costs 3 ms to load, and files and pipes need no closer look. */
+function isTerminal(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isCharacterDevice() && process.getBuiltinModule('node:tty').isatty(descriptor);
+  } catch {
+    return false;
+  }
 }
 
 function writeWhole(descriptor: number, text: string): void {
