@@ -324,7 +324,8 @@ ready = { tcp = "a" }
 stop = { grace = "100ms" }
 [stack.service.family]
 command = ${fixture('family', '{port.b}')}
-ready = { tcp = "b" }`);
+ready = { tcp = "b" }
+stop = { grace = "300ms" }`);
     await started(setting);
     expect(setting.marked().length).toBe(3);
     await setting.driver.down(setting.context(), 'destroy');
