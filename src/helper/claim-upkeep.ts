@@ -13,11 +13,11 @@ import { renewClaims } from '../stack/claim-binding.ts';
 import { readInventory } from '../stack/claim-files.ts';
 import { lifeOf } from '../stack/claim-registry.ts';
 import { releaseClaims } from '../stack/claim-release.ts';
+import { slotDirNameOf } from '../stack/slot.ts';
 import type { KeptStatement, StatementStore } from './attest.ts';
 import { failureOf } from './failure-words.ts';
 import { judgeStatementFile, judgeStrayClaim, type StatementLease } from './host-rules.ts';
 import type { Calls, Reported } from './job-ports.ts';
-import { slotDirNameOf } from './slot-dir.ts';
 
 const log = logger('helper.claims');
 const RENEW_CLAIMS_MS = 60_000;

@@ -72,9 +72,11 @@ const RENEWED_IN: Record<LeaseState, SupervisorStep> = {
 export function judgeSupervisor(supervisor: SupervisorFacts, leases: readonly GrantTokens[]): SupervisorStep {
   const lease = leases.find((known) => known.lease_id === supervisor.lease_id);
   if (lease === undefined) return supervisor.owned ? 'end' : 'keep_and_say';
+  const { fencing_token: last, created_fencing_token: created } = lease;
   const token = supervisor.fencing_token;
-  if (token === lease.fencing_token || token === lease.created_fencing_token) return RENEWED_IN[lease.state];
-  return 'keep_and_say';
+  // Every grant since the one that created the stack may have been the last to act on it.
+  const own = last !== null && token <= last && token >= (created ?? last);
+  return own ? RENEWED_IN[lease.state] : 'keep_and_say';
 }
 
 export type StackWatch = 'watch' | 'report_lost' | 'nothing';
@@ -160,11 +162,6 @@ export function retryDelayMs(retry: number): number {
 
 /** How often a job's claim is renewed: a third of the time after which it lapses. */
 export const JOB_RENEW_MS = 15_000;
-
-/** The supervisor's own limit: the net under a Helper that renews no more. In awake time. */
-export function supervisorLimitMs(ttlMs: number): number {
-  return Math.max(90_000, ttlMs + 30_000);
-}
 
 export type CoordinatorStep = 'attach' | 'start_one' | 'wait' | 'end';
 

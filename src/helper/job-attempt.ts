@@ -22,6 +22,7 @@ const log = logger('helper.job');
 const UNREAD: DiskFacts = {
   grant: 'unreadable',
   recordPlan: 'other',
+  recordMade: 'before',
   claim: 'unreadable',
   plan: 'missing',
   supervisor: 'none',
@@ -102,7 +103,7 @@ export class JobAttempt {
 
   async #steps(): Promise<void> {
     for (;;) {
-      const disk = this.#progress.hold === 'held' ? this.#readDisk() : UNREAD;
+      const disk = this.#progress.hold === 'held' ? await this.#readDisk() : UNREAD;
       const action = nextAction(this.#progress, disk, this.#earlier().length > 0 ? 'running' : 'none');
       log.debug('next', { job_id: this.job.job_id, kind: this.job.kind, action: action.do, disk });
       if (action.do === 'abandon') return;
@@ -122,9 +123,16 @@ export class JobAttempt {
     return advance(advance(this.#progress, disk, result), disk, { done: 'drained', stopped: null });
   }
 
-  #readDisk(): DiskFacts {
-    const stored = this.job.kind === 'reap_stack' ? this.#storedProof() : null;
-    return { ...this.#ports.hands.read(this.#lease), stored: stored === null ? 'none' : 'usable' };
+  /** What cannot be read is not known, and so nothing is touched. */
+  async #readDisk(): Promise<DiskFacts> {
+    try {
+      const stored = this.job.kind === 'reap_stack' ? this.#storedProof() : null;
+      const disk = await this.#ports.hands.read(this.job, this.#lease);
+      return { ...disk, stored: stored === null ? 'none' : 'usable' };
+    } catch (error) {
+      log.warn('the state of a slot cannot be read', { job_id: this.job.job_id, error });
+      return UNREAD;
+    }
   }
 
   #storedProof(): KeptStatement | null {

@@ -1,6 +1,6 @@
 /** What an attempt at a job works with; each side can be replaced, so that the loop runs against a scripted world. */
 import type { Clock } from '../platform/clock.ts';
-import type { Connection, Disposition, LeaseView } from '../protocol/records.ts';
+import type { Connection, Disposition, Job, LeaseView } from '../protocol/records.ts';
 import type { LeaseForHelper, ToolCalls, ToolName } from '../protocol/tool-calls.ts';
 import type { KeptStatement, LookedForEntry, StatementStore } from './attest.ts';
 import type { HostIdentity } from './host-identity.ts';
@@ -22,7 +22,7 @@ export interface Inspection {
 
 /** A lease's stack on this host. */
 export interface StackHands {
-  read(lease: LeaseForHelper): Omit<DiskFacts, 'stored'>;
+  read(job: Job, lease: LeaseForHelper): Promise<Omit<DiskFacts, 'stored'>>;
   bindClaim(lease: LeaseForHelper): Promise<void>;
   inspect(lease: LeaseForHelper): Promise<Inspection>;
   /** Starts the stack; an abort ends the waiting at once and undoes nothing. */

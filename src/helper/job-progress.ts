@@ -17,9 +17,9 @@ export interface GrantFacts extends RecordFacts {
 
 export type GrantView =
   | 'none'
-  /** Made by this very grant: by this attempt, or by an earlier life of the Helper. */
+  /** This grant has acted on it: in this attempt, or in an earlier life of the Helper. */
   | 'same_grant'
-  /** The stack of the idle lease that is adopted again. */
+  /** The lease's own stack, on which an earlier grant acted last. */
   | 'created_grant'
   | 'older_grant'
   /** Left by an earlier lease of the slot. */
@@ -28,15 +28,18 @@ export type GrantView =
   | 'newer_other'
   | 'unreadable';
 
+/**
+ * A record of the lease itself is of its own stack from the grant that created it on: each later grant that acted on
+ * the stack has put its token there. One of another lease that bears our token was marked by us, to be cleared.
+ */
 export function compareGrant(grant: GrantFacts, record: RecordFacts | null | 'unreadable'): GrantView {
   if (record === null) return 'none';
   if (record === 'unreadable') return 'unreadable';
-  if (record.lease_id !== grant.lease_id) {
-    return record.fencing_token < grant.fencing_token ? 'predecessor' : 'newer_other';
-  }
-  if (record.fencing_token === grant.fencing_token) return 'same_grant';
-  if (record.fencing_token > grant.fencing_token) return 'newer_grant';
-  return record.fencing_token === grant.created_fencing_token ? 'created_grant' : 'older_grant';
+  const token = record.fencing_token;
+  if (record.lease_id !== grant.lease_id) return token <= grant.fencing_token ? 'predecessor' : 'newer_other';
+  if (token === grant.fencing_token) return 'same_grant';
+  if (token > grant.fencing_token) return 'newer_grant';
+  return grant.created_fencing_token !== null && token >= grant.created_fencing_token ? 'created_grant' : 'older_grant';
 }
 
 /** `none`: offered only. `lost`: the coordinator gave the job to somebody else or closed it. */
@@ -67,6 +70,8 @@ export interface DiskFacts {
   grant: GrantView;
   /** The record was made from the plan that the lease names now. */
   recordPlan: 'same' | 'other';
+  /** Whether what is recorded was made for this job or was there before it; only told, never decided on. */
+  recordMade: 'before' | 'for_this_job';
   claim: ClaimView;
   plan: PlanView;
   supervisor: SupervisorView;
@@ -217,13 +222,13 @@ function afterInspection(
 ): string | null {
   if (progress.kind !== 'readopt_stack') return null;
   if (found === 'broken') return reason ?? 'not_whole';
-  return disk.grant === 'same_grant' ? 'helper_restarted' : null;
+  return disk.recordMade === 'for_this_job' ? 'helper_restarted' : null;
 }
 
 const ANEW_BECAUSE: Record<GrantView, string> = {
   none: 'stack_missing',
-  same_grant: 'helper_restarted',
-  created_grant: 'plan_changed',
+  same_grant: 'not_whole',
+  created_grant: 'not_whole',
   older_grant: 'older_grant',
   predecessor: 'left_by_earlier_lease',
   newer_grant: 'older_grant',
@@ -233,5 +238,7 @@ const ANEW_BECAUSE: Record<GrantView, string> = {
 
 /** Why a re-adopted lease gets a new stack; the first reason stays. */
 function startedAnew(progress: JobProgress, disk: DiskFacts): string | null {
-  return progress.kind === 'readopt_stack' ? (progress.reprovisioned ?? ANEW_BECAUSE[disk.grant]) : null;
+  if (progress.kind !== 'readopt_stack') return null;
+  const own = disk.grant === 'same_grant' || disk.grant === 'created_grant';
+  return progress.reprovisioned ?? (own && disk.recordPlan === 'other' ? 'plan_changed' : ANEW_BECAUSE[disk.grant]);
 }

@@ -4,14 +4,17 @@
  */
 import { Failure } from '../platform/failure.ts';
 import { logger } from '../platform/logging.ts';
+import { withTimeout } from '../platform/timers.ts';
 import type { LeaseForHelper } from '../protocol/tool-calls.ts';
 import { failureOf } from './failure-words.ts';
 import type { HostIdentity } from './host-identity.ts';
-import { judgeCallFailure, judgeStack, judgeSupervisor, supervisorLimitMs } from './host-rules.ts';
+import { judgeCallFailure, judgeStack, judgeSupervisor } from './host-rules.ts';
 import type { Calls } from './job-ports.ts';
 import type { SeenSupervisor, SupervisorPorts } from './supervisor-ports.ts';
 
 const log = logger('helper.stacks');
+
+const REPORT_FIRST_MS = 1_000;
 
 export interface StackWatchOptions {
   readonly calls: Calls;
@@ -74,7 +77,7 @@ export class StackWatch {
     try {
       if (step === 'renew') {
         const lease = leases.find(({ lease_id }) => lease_id === seen.lease_id);
-        await supervisors.renew(seen, supervisorLimitMs(lease?.ttl_ms ?? 0));
+        if (lease !== undefined) await supervisors.renew(seen, lease);
       } else if (step === 'end') {
         log.warn('ending a supervisor whose lease nobody knows', about);
         await supervisors.end(seen);
@@ -91,10 +94,10 @@ export class StackWatch {
     const known = this.#watched.get(lease.lease_id);
     if (known !== undefined && keyOf(known.seen) === keyOf(seen)) return;
     this.#unwatch(lease.lease_id);
-    const stop = this.#options.supervisors.watch(seen, () => {
+    const stop = this.#options.supervisors.watch(seen, (why) => {
       this.#watched.delete(lease.lease_id);
       if (judgeStack('active', 'gone', this.#options.worksOn(lease.lease_id)) === 'report_lost') {
-        void this.#lost(lease, 'its supervisor ended unexpectedly');
+        void this.#lost(lease, why);
       }
     });
     this.#watched.set(lease.lease_id, { seen, stop });
@@ -110,8 +113,14 @@ export class StackWatch {
     this.#reporting.add(lease.lease_id);
     try {
       log.warn('a stack was lost', { lease_id: lease.lease_id, why });
+      // Told first where that is quick: the client then knows why its command is ended.
+      const report = this.#report(lease, why);
+      await withTimeout(
+        report.catch(() => null),
+        REPORT_FIRST_MS,
+      );
       await this.#options.supervisors.endGroups(lease);
-      await this.#report(lease, why);
+      await report;
     } catch (error) {
       // The next beacon finds it gone again.
       log.warn('a lost stack could not be reported', { lease_id: lease.lease_id, error });

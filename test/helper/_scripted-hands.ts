@@ -16,6 +16,7 @@ export class ScriptedHands implements StackHands {
   disk: Omit<DiskFacts, 'stored'> = {
     grant: 'none',
     recordPlan: 'same',
+    recordMade: 'before',
     claim: 'bound',
     plan: 'matches',
     supervisor: 'none',
@@ -25,7 +26,7 @@ export class ScriptedHands implements StackHands {
   /** Runs in the middle of a step; may throw, or wait. */
   during: Partial<Record<Step, (lease: LeaseForHelper, signal?: AbortSignal) => Promise<void> | void>> = {};
 
-  read(): Omit<DiskFacts, 'stored'> {
+  async read(): Promise<Omit<DiskFacts, 'stored'>> {
     return this.disk;
   }
 

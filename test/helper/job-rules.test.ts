@@ -18,6 +18,7 @@ import type { JobKind } from '../../src/protocol/records.ts';
 const clean: DiskFacts = {
   grant: 'none',
   recordPlan: 'same',
+  recordMade: 'before',
   claim: 'bound',
   plan: 'matches',
   supervisor: 'none',
@@ -67,10 +68,11 @@ describe('which grant made what is on the disk', () => {
     ['unreadable', 'unreadable'],
     [record('L', 10), 'same_grant'],
     [record('L', 7), 'created_grant'],
-    [record('L', 8), 'older_grant'],
+    [record('L', 8), 'created_grant'],
+    [record('L', 6), 'older_grant'],
     [record('L', 11), 'newer_grant'],
     [record('K', 9), 'predecessor'],
-    [record('K', 10), 'newer_other'],
+    [record('K', 10), 'predecessor'],
     [record('K', 11), 'newer_other'],
   ];
   test.each(cases)('%p is %s', (made, view) => {
@@ -319,7 +321,12 @@ describe('whole attempts', () => {
     ],
     ['was made from another plan', { grant: 'created_grant', recordPlan: 'other' }, null, 'plan_changed'],
     ['is gone', {}, null, 'stack_missing'],
-    ['was made anew by an earlier life of the Helper', { grant: 'same_grant' }, null, 'helper_restarted'],
+    [
+      'was made anew by an earlier life of the Helper',
+      { grant: 'same_grant', recordMade: 'for_this_job' },
+      null,
+      'helper_restarted',
+    ],
     ['was made by a grant that is neither', { grant: 'older_grant' }, null, 'older_grant'],
   ];
   test.each(anew)('a stack that %s is provisioned anew, and the reason is told', (_name, disk, inspected, reason) => {
