@@ -1,5 +1,8 @@
 import { expect, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { isTTY, terminalWidth } from '../../src/platform/terminal.ts';
+import { makeTempDir } from '../support/temp-home.ts';
 import { importing, runScript } from './run-script.ts';
 
 test('output far larger than a pipe arrives whole before the process ends at once', async () => {
@@ -33,4 +36,23 @@ test('a pipe is no terminal and has the default width', async () => {
   expect((await runScript(script)).stdout).toBe('false false false 80\n');
   expect(typeof isTTY('stdout')).toBe('boolean');
   expect(terminalWidth()).toBeGreaterThan(0);
+});
+
+test('whether output ends in a newline is known for a plain file, and only there', async () => {
+  using directory = makeTempDir();
+  const path = join(directory.path, 'out');
+  const script = `${importing('lastStdoutByteIsNewline', 'terminal.ts')} console.error(lastStdoutByteIsNewline());`;
+  const answers: string[] = [];
+  for (const content of ['', 'line\n', 'no newline']) {
+    writeFileSync(path, content);
+    const argv = ['sh', '-c', 'exec "$0" -e "$1" >>"$2"', process.execPath, script, path];
+    answers.push(Bun.spawnSync(argv).stderr.toString().trim());
+  }
+  answers.push((await runScript(script)).stderr.trim());
+  expect(answers).toEqual(['true', 'true', 'false', 'null']);
+});
+
+test('nothing is animated where no terminal is', async () => {
+  const script = `${importing('canAnimate', 'terminal.ts')} console.log(canAnimate());`;
+  expect((await runScript(script, { TERM: 'xterm' })).stdout).toBe('false\n');
 });

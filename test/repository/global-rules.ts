@@ -1,7 +1,7 @@
 /** Clock, chance, console, process and the runtime's own objects: each only in the room that the table gives it to. */
 import type { Node } from 'oxc-parser';
-import { roomOf } from './room-rules.ts';
-import { DECISION_FILE, PURE_ROOMS } from './rooms.ts';
+import { pureFiles, roomOf } from './room-rules.ts';
+import { HARMLESS_BUN } from './rooms.ts';
 import { type SourceFile, type Visit, walk } from './source-file.ts';
 
 /** Names that stand for the world itself. */
@@ -41,10 +41,14 @@ const IMPURE = new Set([
   'navigator',
 ]);
 
-export function globalOffences(file: SourceFile): string[] {
+export function globalOffences(files: readonly SourceFile[]): string[] {
+  const pure = pureFiles(files);
+  return files.flatMap((file) => offencesOf(file, pure.has(file.path)));
+}
+
+function offencesOf(file: SourceFile, pure: boolean): string[] {
   const room = roomOf(file.path);
   if (room === null) return [];
-  const pure = PURE_ROOMS.includes(room.name) || DECISION_FILE.test(file.path);
   const mayUse = (name: string) => room.globals.includes('*') || room.globals.includes(name);
   const offences: string[] = [];
   for (const visit of walk(file.program)) {
@@ -52,7 +56,7 @@ export function globalOffences(file: SourceFile): string[] {
     if (name !== null && (pure || !mayUse(name)))
       offences.push(`${file.path}:${file.lineOf(visit.node)}: uses ${name}`);
     const member = pure ? null : bunMember(visit);
-    if (member !== null && !room.bun.includes('*') && !room.bun.includes(member)) {
+    if (member !== null && !room.bun.includes('*') && ![...room.bun, ...HARMLESS_BUN].includes(member)) {
       offences.push(`${file.path}:${file.lineOf(visit.node)}: uses Bun.${member}`);
     }
   }

@@ -1,6 +1,6 @@
 /** Which edges between files break the table of rooms. Each offence names the file, the line and the edge. */
 import { dirname, join, normalize } from 'node:path/posix';
-import { DECISION_FILE, MAIN, ROOMS, type Room } from './rooms.ts';
+import { DECISION_FILE, MAIN, PURE_ROOMS, ROOMS, type Room } from './rooms.ts';
 import type { ImportEdge, SourceFile } from './source-file.ts';
 
 const FORBIDDEN_NAMES = /(^|[-_])(utils?|common|helpers|types|lib|libs|misc|shared)$/;
@@ -9,10 +9,11 @@ const FOLDER_NAME = /^_?[a-z0-9]+(-[a-z0-9]+)*$/;
 
 export function roomOffences(files: readonly SourceFile[]): string[] {
   const known = new Set(files.map(({ path }) => path));
+  const pure = pureFiles(files);
   return files.flatMap((file) => [
     ...nameOffences(file.path),
     ...file.imports.flatMap((edge) => {
-      const offence = edgeOffence(file, edge, known);
+      const offence = edgeOffence(file, edge, known, pure.has(file.path));
       return offence === null
         ? []
         : [`${file.path}:${edge.line}: ${offence} (${edge.kind} import of '${edge.specifier}')`];
@@ -33,19 +34,27 @@ export function nameOffences(path: string): string[] {
   return offences;
 }
 
-function edgeOffence(file: SourceFile, edge: ImportEdge, known: ReadonlySet<string>): string | null {
+function edgeOffence(file: SourceFile, edge: ImportEdge, known: ReadonlySet<string>, pure: boolean): string | null {
   const room = roomOf(file.path);
   if (room === null) return 'a file outside of every room';
   if (edge.specifier === '(computed)') return 'the name of an import must be written out';
-  if (!edge.specifier.startsWith('.')) return outsideOffence(room, edge.specifier);
+  if (!edge.specifier.startsWith('.')) {
+    return outsideOffence(room, edge.specifier) ?? (pure && edge.kind === 'value' ? 'a pure file reaches out' : null);
+  }
   const target = normalize(join(dirname(file.path), edge.specifier));
   if (!target.startsWith('src/')) return 'an edge that leaves src';
   if (/\.(ts|json|sql|html|css)$/.exec(target) === null) return 'an import without its ending';
   if (target.endsWith('.ts') && !known.has(target)) return 'an edge to a file that does not exist';
-  return insideOffence(file, edge, room, target);
+  return insideOffence(file, edge, room, target, pure);
 }
 
-function insideOffence(file: SourceFile, edge: ImportEdge, room: NamedRoom, target: string): string | null {
+function insideOffence(
+  file: SourceFile,
+  edge: ImportEdge,
+  room: NamedRoom,
+  target: string,
+  pure: boolean,
+): string | null {
   if (/(^|\/)_[^/]*$/.test(target) && dirname(target) !== dirname(file.path))
     return `${target} is private to its folder`;
   const other = roomOf(target);
@@ -53,10 +62,8 @@ function insideOffence(file: SourceFile, edge: ImportEdge, room: NamedRoom, targ
   const sameRoom = other.name === room.name;
   if (edge.reexport === 'all') return 'a barrel passes everything on';
   if (edge.reexport === 'names' && (sameRoom || edge.kind === 'value')) return 'a barrel passes names on';
-  if (DECISION_FILE.test(file.path) && edge.kind === 'value' && !isPureSource(target)) {
-    return 'a decision file may only import protocol and other decision files';
-  }
   if (sameRoom) return null;
+  if (pure && edge.kind === 'value' && !PURE_SOURCES.includes(other.name)) return 'a pure file reaches out';
   const permission = room.imports[other.name];
   if (permission === undefined) return `${room.name} may not import ${other.name}`;
   if (permission === 'types' && edge.kind === 'value') return `${room.name} may import only types of ${other.name}`;
@@ -67,8 +74,23 @@ function insideOffence(file: SourceFile, edge: ImportEdge, room: NamedRoom, targ
   return null;
 }
 
-function isPureSource(target: string): boolean {
-  return DECISION_FILE.test(target) || roomOf(target)?.name === 'protocol' || roomOf(target)?.name === 'core';
+/** Rooms whose values a decision file may use. */
+const PURE_SOURCES = ['core', 'protocol'];
+
+/** The pure rooms, the decision files, and what these draw in from their own room. */
+export function pureFiles(files: readonly SourceFile[]): Set<string> {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const pure = new Set<string>();
+  const queue = files
+    .map(({ path }) => path)
+    .filter((path) => PURE_ROOMS.includes(roomOf(path)?.name ?? '') || DECISION_FILE.test(path));
+  for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
+    const file = byPath.get(path);
+    if (file === undefined || pure.has(path)) continue;
+    pure.add(path);
+    queue.push(...valueTargets(file).filter((target) => roomOf(target)?.name === roomOf(file.path)?.name));
+  }
+  return pure;
 }
 
 function outsideOffence(room: NamedRoom, specifier: string): string | null {
@@ -94,7 +116,7 @@ export function roomOf(path: string): NamedRoom | null {
   return top === 'src' && rest.length > 0 && room !== undefined ? { name, ...room } : null;
 }
 
-/** Cycles of imports that exist at run time: each is a file that cannot be understood alone. */
+/** Cycles of imports that a start of the program runs into: each is a file that cannot be understood alone. */
 export function cycles(files: readonly SourceFile[]): string[] {
   const edges = new Map(files.map((file) => [file.path, valueTargets(file)]));
   const state = new Map<string, 'open' | 'done'>();
@@ -115,7 +137,7 @@ export function cycles(files: readonly SourceFile[]): string[] {
 
 function valueTargets(file: SourceFile): string[] {
   return file.imports
-    .filter((edge) => edge.kind === 'value' && edge.specifier.startsWith('.'))
+    .filter((edge) => edge.kind === 'value' && !edge.lazy && edge.specifier.startsWith('.'))
     .map((edge) => normalize(join(dirname(file.path), edge.specifier)));
 }
 

@@ -16,6 +16,8 @@ export interface Room {
 
 const ANY = ['*'];
 const PATHS_AND_TEXT = ['node:path', 'node:url', 'node:util'];
+/** Members of `Bun` that compute and touch nothing. */
+export const HARMLESS_BUN = ['TOML', 'version', 'semver', 'stringWidth', 'stripANSI', 'escapeHTML'];
 
 export const ROOMS: Readonly<Record<string, Room>> = {
   core: { imports: {}, packages: [], builtins: [], bun: [], globals: [] },
@@ -31,7 +33,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   coordinator: {
     imports: { core: 'all', protocol: 'all', log: 'all', platform: 'all' },
     packages: ['@modelcontextprotocol/server'],
-    builtins: [...PATHS_AND_TEXT, 'node:crypto'],
+    builtins: [...PATHS_AND_TEXT, 'node:crypto', 'node:net'],
     bun: ['serve', 'Server'],
     globals: ['setImmediate'],
   },
@@ -45,14 +47,14 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   stack: {
     imports: { protocol: 'all', platform: 'all' },
     packages: ['toml-eslint-parser', 'yaml'],
-    builtins: PATHS_AND_TEXT,
+    builtins: [...PATHS_AND_TEXT, 'node:net'],
     bun: ['connect', 'listen'],
     globals: ['fetch'],
   },
   helper: {
     imports: { protocol: 'all', client: 'all', stack: 'all', platform: 'all' },
     packages: [],
-    builtins: [...PATHS_AND_TEXT, 'node:crypto'],
+    builtins: [...PATHS_AND_TEXT, 'node:crypto', 'node:net'],
     bun: ['connect', 'listen'],
     globals: [],
   },
@@ -100,7 +102,7 @@ export const MAIN: Room = {
 
 /**
  * Rooms in which nothing may depend on time, chance or the world, and nothing may be awaited.
- * Elsewhere the same holds for decision files, whose names end in `-rules.ts`.
+ * Elsewhere the same holds for decision files, whose names end in `-rules.ts`, and for what they draw in.
  */
 export const PURE_ROOMS = ['core'];
 export const DECISION_FILE = /(^|\/)_?[a-z0-9-]+-rules\.ts$/;

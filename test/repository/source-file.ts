@@ -6,6 +6,8 @@ export interface ImportEdge {
   readonly line: number;
   /** Erased at run time, or not. */
   readonly kind: 'type' | 'value';
+  /** Loaded only when the program comes to it. */
+  readonly lazy: boolean;
   /** `export ... from`, or `export { imported }`. */
   readonly reexport: 'no' | 'names' | 'all';
 }
@@ -84,7 +86,7 @@ function edgesOf({ node }: Visit): BareEdge[] {
       return [edge(node.source, node.exportKind === 'type' || allTypes ? 'type' : 'value', 'names')];
     }
     case 'ImportExpression':
-      return [edge(node.source, 'value')];
+      return [{ ...edge(node.source, 'value'), lazy: true }];
     case 'TSImportType':
       return [edge(node.source, 'type')];
     case 'TSExternalModuleReference':
@@ -101,7 +103,7 @@ function edgesOf({ node }: Visit): BareEdge[] {
 function edge(source: unknown, kind: 'type' | 'value', reexport: ImportEdge['reexport'] = 'no'): BareEdge {
   const literal =
     isNode(source) && source.type === 'Literal' && typeof source.value === 'string' ? source.value : COMPUTED;
-  return { specifier: literal, kind, reexport };
+  return { specifier: literal, kind, lazy: false, reexport };
 }
 
 /** `require(...)` and `import.meta.require(...)`. */

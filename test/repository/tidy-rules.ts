@@ -25,11 +25,23 @@ export function sizeOffences(file: SourceFile, longFiles: LongFiles): string[] {
   return offences;
 }
 
-/** 0 for what is no function, and for the callback of `describe`, which is a chapter and no procedure. */
+/** 0 for what is no function, and for one that holds tests, which is a chapter and no procedure. */
 function functionLines(file: SourceFile, { node, parent }: Visit): number {
   if (!/^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type)) return 0;
   if (parent?.type === 'CallExpression' && rootName(parent.callee) === 'describe') return 0;
+  if (file.path.startsWith('test/') && holdsTests(node)) return 0;
   return file.lineOf({ start: node.end }) - file.lineOf(node) + 1;
+}
+
+function holdsTests(node: Node): boolean {
+  if (!('body' in node) || node.body === null || Array.isArray(node.body) || node.body.type !== 'BlockStatement')
+    return false;
+  return node.body.body.some(
+    (statement) =>
+      statement.type === 'ExpressionStatement' &&
+      statement.expression.type === 'CallExpression' &&
+      ['describe', 'test'].includes(rootName(statement.expression.callee) ?? ''),
+  );
 }
 
 function rootName(node: Node): string | null {

@@ -35,8 +35,8 @@ describe('this repository', () => {
     expect(sources.flatMap(commentOffences)).toEqual([]);
   });
 
-  test('has no source file that the program and its build do not reach', () => {
-    expect(unreachable(sources, ['src/main.ts', 'build.ts'])).toEqual([]);
+  test('has no source file that the program, its build and its simulation do not reach', () => {
+    expect(unreachable(sources, ['src/main.ts', 'build.ts', 'test/simulation/simulate.ts'])).toEqual([]);
   });
 
   test('has nothing on its top level that does not belong there', () => {
@@ -77,6 +77,12 @@ describe('the rules find', () => {
     const body = (count: number) => source(`${head}\n${'x();\n'.repeat(count)}${tail}\n`);
     expect(sizeOffences(body(FUNCTION_LINES_MAX - 1), {})).toHaveLength(1);
     expect(sizeOffences(body(FUNCTION_LINES_MAX - 2), {})).toEqual([]);
+  });
+
+  test('no fault in a long function of tests', () => {
+    const body = `function suite() {\n${"test('x', f);\n".repeat(FUNCTION_LINES_MAX)}}\n`;
+    expect(sizeOffences(parseSource('test/log/suite.ts', body), {})).toEqual([]);
+    expect(sizeOffences(source(body), {})).toHaveLength(1);
   });
 
   test.each(['describe', 'describe.if(x)', 'describe.each(x)'])('no fault in a long %s', (name) => {
