@@ -27,3 +27,24 @@ export class FakeTime implements Clock {
     this.#wall += ms;
   }
 }
+
+/** Real time whose wall clock can be set. */
+export class ShiftedTime implements Clock {
+  #offset = 0;
+
+  wallMs(): number {
+    return Date.now() + this.#offset;
+  }
+
+  monotonicMs(): number {
+    return performance.now();
+  }
+
+  uptimeMs(): number {
+    return performance.now();
+  }
+
+  jump(ms: number): void {
+    this.#offset += ms;
+  }
+}

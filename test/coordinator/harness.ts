@@ -11,7 +11,14 @@ import { MemoryDisk, MemoryLog } from '../../src/log/memory-log.ts';
 import { type Clock, systemClock } from '../../src/platform/clock.ts';
 import { configureLogging } from '../../src/platform/logging.ts';
 import { newId } from '../../src/platform/random.ts';
-import type { SignedStatement, StatementBody, ToolAnswer, ToolCalls, ToolName } from '../../src/protocol/tool-calls.ts';
+import type {
+  LeaseForHelper,
+  SignedStatement,
+  StatementBody,
+  ToolAnswer,
+  ToolCalls,
+  ToolName,
+} from '../../src/protocol/tool-calls.ts';
 import { makeTempDir } from '../support/temp-home.ts';
 import { type OpenStream, openStream } from './stream-client.ts';
 
@@ -232,23 +239,34 @@ export class FakeHelper {
       job_token,
       connection: null,
       reprovisioned: null,
-      statement: this.sign({
-        schema_version: 1,
-        kind: 'reap',
-        lease_id: lease.lease_id,
-        slot: lease.slot,
-        tenant: lease.tenant,
-        host_id: this.hostId,
-        fencing_token: lease.fencing_token ?? 0,
-        plan_digest: lease.plan_digest,
-        disposition: 'destroy',
-        looked_for: [{ kind: 'port', id: '20001', before: 'present', after: 'absent' }],
-        looked_at: '2030-01-01T00:00:00.000Z',
-        helper_version: '9.9.9',
-        nonce: newId(),
-        ...changes,
-      }),
+      statement: this.sign(this.#absence('reap', lease, changes)),
     });
+  }
+
+  /** Hands a provisioning lease back to the queue, with its roll-back proven. */
+  async defer(leaseId: string): Promise<void> {
+    const { job, lease, job_token } = await this.claim(leaseId);
+    const statement = this.sign(this.#absence('rollback', lease, {}));
+    await this.#harness.call('defer_job', { job_id: job.job_id, job_token, reason: 'host_pressure', statement });
+  }
+
+  #absence(kind: StatementBody['kind'], lease: LeaseForHelper, changes: Partial<StatementBody>): StatementBody {
+    return {
+      schema_version: 1,
+      kind,
+      lease_id: lease.lease_id,
+      slot: lease.slot,
+      tenant: lease.tenant,
+      host_id: this.hostId,
+      fencing_token: lease.fencing_token ?? 0,
+      plan_digest: lease.plan_digest,
+      disposition: 'destroy',
+      looked_for: [{ kind: 'port', id: '20001', before: 'present', after: 'absent' }],
+      looked_at: '2030-01-01T00:00:00.000Z',
+      helper_version: '9.9.9',
+      nonce: newId(),
+      ...changes,
+    };
   }
 
   sign(body: StatementBody): SignedStatement {
