@@ -2,7 +2,7 @@
 import type { EndedWait, LeaseView } from '../protocol/records.ts';
 import { isOpen, type Trouble, troubleKind, withFailure, withRecovery } from './incident-rules.ts';
 import { goalEndState, judgeGoal, type LeaseGoal } from './lease-goal-rules.ts';
-import type { Moment, ParkAction, ParkEnd, ParkOutcome, ParkState, ParkStep } from './park-model.ts';
+import type { Moment, ParkAction, ParkEnding, ParkOutcome, ParkState, ParkStep } from './park-model.ts';
 
 /** A mint that failed so will fail again: no budget is spent on it. */
 const DEFINITIVE_AUTH_CODES: ReadonlySet<string> = new Set([
@@ -18,13 +18,13 @@ export const stay = (state: ParkState): ParkStep => ({ state, actions: [] });
 
 const closing = (state: ParkState): ParkAction[] => (state.streamOpen ? [{ type: 'close_stream' }] : []);
 
-type EndDetails = Partial<Pick<ParkEnd, 'code' | 'message' | 'state' | 'matched'>>;
+type EndDetails = Partial<Pick<ParkEnding, 'code' | 'error' | 'state' | 'matched'>>;
 
 export function end(state: ParkState, outcome: ParkOutcome, details: EndDetails = {}): ParkStep {
-  const parkEnd: ParkEnd = {
+  const parkEnd: ParkEnding = {
     outcome,
     code: details.code ?? null,
-    message: details.message ?? null,
+    error: details.error ?? null,
     state: details.state ?? {},
     matched: details.matched ?? [],
     lease: state.lease,
@@ -41,10 +41,10 @@ export function end(state: ParkState, outcome: ParkOutcome, details: EndDetails 
 export function timeOut(state: ParkState): ParkStep {
   const { incident } = state;
   if (incident === null || incident.recovered) {
-    return end(state, 'timeout', { code: 'timeout', message: 'the deadline passed' });
+    return end(state, 'timeout', { code: 'timeout', error: 'the deadline passed' });
   }
-  const message = `the deadline passed during an incident, so what was waited for was never observed: ${incident.last_error}`;
-  return end(state, 'timeout', { code: incident.reason, message });
+  const error = `the deadline passed during an incident, so what was waited for was never observed: ${incident.last_error}`;
+  return end(state, 'timeout', { code: incident.reason, error });
 }
 
 /** A direct look at the lease stands before every time-out; one that is on its way is used for it. */
@@ -110,7 +110,7 @@ export function blip(before: ParkState, trouble: Trouble, at: Moment, cut = fals
   const state = noted(before, trouble, kind, at);
   const definitive = kind === 'auth' && trouble.code !== null && DEFINITIVE_AUTH_CODES.has(trouble.code);
   if (definitive || (kind === 'auth' && state.authSpentMs >= state.authBudgetMs)) {
-    return end(state, 'error', { code: 'platform_auth_unavailable', message: trouble.message });
+    return end(state, 'error', { code: 'platform_auth_unavailable', error: trouble.message });
   }
   const remainingMs = state.deadlineMs - at.nowMs;
   if (remainingMs <= 0) return conclude({ ...state, phase: 'backing_off' });
@@ -157,7 +157,7 @@ export function judged(state: ParkState, lease: LeaseView): ParkStep {
       const code = verdict === 'lease_lost' ? 'LEASE_LOST' : verdict;
       return end(state, verdict, {
         code,
-        message: lease.error ?? `the lease is ${lease.state}`,
+        error: lease.error ?? `the lease is ${lease.state}`,
         state: goalEndState(goal, lease, verdict),
       });
     }
@@ -189,19 +189,19 @@ export function afterEnded(before: ParkState, ended: EndedWait, at: Moment): Par
       return end(state, 'lease_lost', {
         ...details,
         code: 'LEASE_LOST',
-        message: state.lease?.error ?? 'the lease was lost',
+        error: state.lease?.error ?? 'the lease was lost',
       });
     case 'lease_cleanup_failed':
       return end(state, 'lease_cleanup_failed', {
         ...details,
         code: 'lease_cleanup_failed',
-        message: state.lease?.error ?? 'the cleanup failed',
+        error: state.lease?.error ?? 'the cleanup failed',
       });
     case 'timeout':
       return duringIncident && at.nowMs < state.deadlineMs ? rearm(state, at) : conclude(state);
     case 'abandoned':
       return duringIncident && ended.state['reason'] === 'no_live_stream' && at.nowMs < state.deadlineMs
         ? rearm(state, at)
-        : end(state, 'abandoned', { ...details, code: 'wait_abandoned', message: 'the wait was abandoned' });
+        : end(state, 'abandoned', { ...details, code: 'wait_abandoned', error: 'the wait was abandoned' });
   }
 }

@@ -30,12 +30,12 @@ export type ParkOutcome =
   | 'error'
   | 'deferred';
 
-export interface ParkEnd {
+export interface ParkEnding {
   outcome: ParkOutcome;
   /** Of the table of outcomes; null when matched or deferred. A time-out in an open incident bears the incident's reason. */
   code: string | null;
   /** What happened, in words. */
-  message: string | null;
+  error: string | null;
   state: EndedWait['state'];
   matched: EndedWait['matched'];
   lease: LeaseView | null;
@@ -57,7 +57,7 @@ export type ParkAction =
   | { type: 'back_off'; ms: number }
   | { type: 'refresh_credential' }
   | { type: 'read_lease'; leaseId: string }
-  | { type: 'end'; end: ParkEnd };
+  | { type: 'end'; end: ParkEnding };
 
 export interface Moment {
   nowMs: number;

@@ -97,7 +97,7 @@ const onRegistrationFailed: Rule<'registration_failed'> = (before, { trouble, at
 };
 
 function endRefused(state: ParkState, trouble: Trouble): ParkStep {
-  return end(state, 'error', { code: trouble.code ?? 'internal', message: trouble.message });
+  return end(state, 'error', { code: trouble.code ?? 'internal', error: trouble.message });
 }
 
 const onStreamOpened: Rule<'stream_opened'> = (before, { at }) => {
@@ -155,7 +155,7 @@ function onErrorFrame(state: ParkState, frame: Extract<Frame, { type: 'error' }>
   const words = (name: string, otherwise: string) =>
     typeof fields[name] === 'string' ? String(fields[name]) : otherwise;
   const reason = { status: words('status', 'abandoned'), reason: words('reason', 'no_live_stream') };
-  return end({ ...state, standing: 'over' }, 'abandoned', { code, message, state: reason });
+  return end({ ...state, standing: 'over' }, 'abandoned', { code, error: message, state: reason });
 }
 
 function onStreamTrouble(state: ParkState, trouble: Trouble, at: Moment): ParkStep {
@@ -224,7 +224,7 @@ const onLastLookFailed: Rule<'lease_read_failed'> = (state, { trouble, at }) =>
 
 const onDeadline: Rule<'deadline_reached'> = (state) => conclude(state);
 const onInterrupt: Rule<'interrupted'> = (state) =>
-  end(state, 'interrupted', { code: 'interrupted', message: 'interrupted by a signal' });
+  end(state, 'interrupted', { code: 'interrupted', error: 'interrupted by a signal' });
 
 /** Every pair of event and phase; `ignore` marks what came too late. */
 const RULES: { readonly [E in ParkEventType]: Readonly<Record<ParkPhase, Rule<E>>> } = {

@@ -61,6 +61,7 @@ export const OUTCOMES = {
   LEASE_NOT_FOUND: outcome(404, BACKEND, 'botbuddy stack list'),
   LEASE_NOT_OWNED: outcome(403, exits(3)),
   LEASE_LOST: outcome(409, exits(6, 9, 6)),
+  heartbeat_unanswered: outcome(503, exits(6, 9, 6)),
   lease_failed: outcome(409, exits(6, 9, 6)),
   OLD_GENERATION: outcome(409, BACKEND),
   JOB_CLAIM_LOST: outcome(409, BACKEND),
