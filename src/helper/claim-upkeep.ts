@@ -28,6 +28,8 @@ export interface UpkeepOptions {
   readonly calls: Calls;
   readonly statements: StatementStore;
   readonly clock: Clock;
+  /** The lease is proven gone: what was recorded of it on this host may go. */
+  readonly forget: (lease: LeaseForHelper) => void;
 }
 
 type ClaimedLease = Pick<
@@ -53,7 +55,7 @@ export class ClaimUpkeep {
     const { statements } = this.#options;
     const proof = proofIn(view);
     if (proof === null) statements.archive(statement);
-    else await this.#inTurn(() => this.#settle(statements.accept(statement, proof)));
+    else await this.#inTurn(() => this.#settle(this.#accept(statement, proof)));
   }
 
   /** For the leases that a beacon's answer lists. */
@@ -67,6 +69,11 @@ export class ClaimUpkeep {
     for (const { lease_id, idle_ttl_ms } of leases) {
       await renewClaims({ home: this.#options.home, leaseId: lease_id, idleTtlMs: idle_ttl_ms });
     }
+  }
+
+  #accept(statement: KeptStatement, proof: ReleaseProof | null): KeptStatement {
+    if (proof !== null) this.#options.forget(statement.lease);
+    return this.#options.statements.accept(statement, proof);
   }
 
   /** Two rounds never settle at once: each reads the files afresh when its turn comes. */
@@ -91,7 +98,7 @@ export class ClaimUpkeep {
       case 'keep':
         return;
       case 'accept':
-        return this.#settle(statements.accept(now, lease.view === null ? null : proofIn(lease.view)));
+        return this.#settle(this.#accept(now, lease.view === null ? null : proofIn(lease.view)));
       case 'archive':
         statements.archive(now);
         return;

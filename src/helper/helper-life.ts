@@ -35,11 +35,17 @@ export class HelperLife {
   readonly #end = new AbortController();
   #ended: LifeEnd | null = null;
   #wake = new AbortController();
+  /** The coordinator knows this host: before that it has no stream for it. */
+  readonly #known = Promise.withResolvers<void>();
   #goneSince: number | null = null;
   #failures = 0;
 
   constructor(options: LifeOptions) {
     this.#options = options;
+  }
+
+  get isEnding(): boolean {
+    return this.#ended !== null;
   }
 
   /** A beacon is due now. */
@@ -50,6 +56,7 @@ export class HelperLife {
   end(how: LifeEnd): void {
     this.#ended ??= how;
     this.#end.abort();
+    this.#known.resolve();
     this.nudge();
   }
 
@@ -94,6 +101,7 @@ export class HelperLife {
       await beacon.round(this.#end.signal);
       this.#failures = 0;
       this.#goneSince = null;
+      this.#known.resolve();
       afterRound(true);
       return true;
     } catch (error) {
@@ -124,6 +132,7 @@ export class HelperLife {
 
   async #keepStream(): Promise<void> {
     const { link } = this.#options;
+    await this.#known.promise;
     for (let failures = 0; this.#ended === null; ) {
       if (link.presence() !== null) {
         let opened = false;

@@ -11,7 +11,8 @@ import { JobAttempt } from './job-attempt.ts';
 import type { JobPorts } from './job-ports.ts';
 
 /** How long a Helper that is to end waits for what it has in hand. */
-const DRAIN_MS_MAX = 20_000;
+const DRAIN_MS_MAX = 7_000;
+const STOP_MS_MAX = 1_000;
 
 export class JobLoop {
   readonly #ports: JobPorts;
@@ -64,7 +65,7 @@ export class JobLoop {
     const all = () => Promise.all([...this.#attempts].map(({ finished }) => finished));
     if ((await withTimeout(all(), DRAIN_MS_MAX)) !== 'timed_out') return;
     this.stop();
-    await withTimeout(all(), DRAIN_MS_MAX);
+    await withTimeout(all(), STOP_MS_MAX);
   }
 
   /** Ends every attempt where it stands. */
