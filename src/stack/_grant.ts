@@ -1,6 +1,7 @@
 /** The record of a creation as a fence: whose stack is in the slot, and by which grant. */
 import { Failure } from '../platform/failure.ts';
-import { type Creation, creationSchema, readRecord, writeRecord } from './_records.ts';
+import { type Creation, creationSchema } from '../protocol/stack-records.ts';
+import { readRecord, writeRecord } from './_records.ts';
 import type { DriverContext } from './driver.ts';
 import { slotPaths } from './slot.ts';
 

@@ -5,10 +5,10 @@ import { portIsFree } from '../platform/port-probe.ts';
 import { readProcessTable } from '../platform/process-table.ts';
 import { findMarked, isAlive } from '../platform/processes.ts';
 import type { StackPlan } from '../protocol/stack-plan.ts';
+import type { Creation, StartedGroup } from '../protocol/stack-records.ts';
+import type { SupervisorReply } from '../protocol/supervisor-messages.ts';
 import { membersOf } from './_groups.ts';
 import { ownerOfPort } from './_port-owners.ts';
-import type { Creation, StartedGroup } from './_records.ts';
-import type { SupervisorReply } from './_supervisor-protocol.ts';
 import type { NotWhole } from './driver.ts';
 import { REAP_MARK } from './variables.ts';
 

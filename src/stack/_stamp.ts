@@ -3,7 +3,8 @@
  * it is emptied and everything is done anew. The stamp is removed before the data, and written after it.
  */
 import { ensurePrivateDir, pathExists, removeDurable, removeTree } from '../platform/durable-files.ts';
-import { readRecord, type Stamp, stampSchema, writeRecord } from './_records.ts';
+import { type Stamp, stampSchema } from '../protocol/stack-records.ts';
+import { readRecord, writeRecord } from './_records.ts';
 import type { SlotPaths } from './slot.ts';
 
 export const SETUP_STEP = 'setup';

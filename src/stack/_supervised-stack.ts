@@ -13,9 +13,9 @@ import {
   spawnChild,
 } from '../platform/processes.ts';
 import type { PlannedReady, PlannedService, StackPlan } from '../protocol/stack-plan.ts';
+import type { StartedGroup } from '../protocol/stack-records.ts';
 import { hasMembers } from './_groups.ts';
 import { raceAbort, waitUntilReady } from './_readiness.ts';
-import type { StartedGroup } from './_records.ts';
 import { DataStamp, prepareStep, SETUP_STEP } from './_stamp.ts';
 import type { SupervisorRecord } from './_supervisor-state.ts';
 import { renderTemplate, type TemplateValues } from './_template.ts';

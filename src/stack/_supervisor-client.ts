@@ -9,8 +9,9 @@ import type { ChildExit } from '../platform/processes.ts';
 import { selfArgv, spawnDaemon } from '../platform/self-exec.ts';
 import { deadlineIn, sleepMs, withTimeout } from '../platform/timers.ts';
 import { INHERITED_SETTING_NAMES } from '../protocol/settings.ts';
+import { replySchema, type SupervisorReply, type SupervisorRequest } from '../protocol/supervisor-messages.ts';
 import { connectLines, type LineChannel } from './_json-lines.ts';
-import { replySchema, type SupervisorReply, type SupervisorRequest, supervisorSocket } from './_supervisor-protocol.ts';
+import { supervisorSocket } from './_supervisor-fence.ts';
 
 const START_MS_MAX = 15_000;
 const START_PAUSE_MS = 15;

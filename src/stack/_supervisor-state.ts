@@ -4,7 +4,8 @@ import { Failure } from '../platform/failure.ts';
 import type { Logger } from '../platform/logging.ts';
 import type { ProcessIdentity } from '../platform/processes.ts';
 import { ownIdentity } from '../platform/processes.ts';
-import { type Creation, type StartedGroup, type SupervisorState, writeRecord } from './_records.ts';
+import type { Creation, StartedGroup, SupervisorState } from '../protocol/stack-records.ts';
+import { writeRecord } from './_records.ts';
 import type { ServiceEnded } from './driver.ts';
 
 export class SupervisorRecord {

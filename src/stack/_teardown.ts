@@ -6,12 +6,13 @@ import { removeDurable } from '../platform/durable-files.ts';
 import { Failure } from '../platform/failure.ts';
 import { endProcessTree, isAlive, type ProcessIdentity, signalGroup } from '../platform/processes.ts';
 import { deadlineIn, sleepMs } from '../platform/timers.ts';
+import { type StartedGroup, supervisorStateSchema } from '../protocol/stack-records.ts';
+import type { SupervisorRequest } from '../protocol/supervisor-messages.ts';
 import { recordedChildren, recordedGroups } from './_looking.ts';
-import { readRecord, type StartedGroup, supervisorStateSchema } from './_records.ts';
+import { readRecord } from './_records.ts';
 import { eraseData } from './_stamp.ts';
 import { endGroups, sweep } from './_supervised-stack.ts';
 import { type Answer, askSupervisor, type SlotAddress } from './_supervisor-client.ts';
-import type { SupervisorRequest } from './_supervisor-protocol.ts';
 import type { Disposition } from './driver.ts';
 import { slotPaths } from './slot.ts';
 

@@ -2,7 +2,8 @@
 import { join } from 'node:path';
 import { homePaths } from '../platform/paths.ts';
 import type { ProcessIdentity } from '../platform/processes.ts';
-import { type Creation, creationSchema, readRecord, slotDirNames, supervisorStateSchema } from './_records.ts';
+import { type Creation, creationSchema, supervisorStateSchema } from '../protocol/stack-records.ts';
+import { readRecord, slotDirNames } from './_records.ts';
 import { holdSupervisor, type SlotAddress } from './_supervisor-client.ts';
 import { endOrphans } from './_teardown.ts';
 import type { ServiceEnded } from './driver.ts';

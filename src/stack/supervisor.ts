@@ -11,16 +11,12 @@ import { tryLock } from '../platform/kernel-lock.ts';
 import { type Logger, logger } from '../platform/logging.ts';
 import { onTerminationSignals } from '../platform/signals.ts';
 import { every } from '../platform/timers.ts';
+import { type Creation, creationSchema } from '../protocol/stack-records.ts';
+import { requestSchema, type SupervisorReply, type SupervisorRequest } from '../protocol/supervisor-messages.ts';
 import { type LineChannel, serveLines } from './_json-lines.ts';
-import { type Creation, creationSchema, readRecord } from './_records.ts';
+import { readRecord } from './_records.ts';
 import { SupervisedStack } from './_supervised-stack.ts';
-import {
-  requestSchema,
-  requireCurrent,
-  type SupervisorReply,
-  type SupervisorRequest,
-  supervisorSocket,
-} from './_supervisor-protocol.ts';
+import { requireCurrent, supervisorSocket } from './_supervisor-fence.ts';
 import { SupervisorRecord } from './_supervisor-state.ts';
 import type { StackFailure } from './driver.ts';
 import { loadPlan } from './plan.ts';

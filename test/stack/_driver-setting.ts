@@ -1,10 +1,11 @@
 /** A slot with a plan made from TOML, and a driver whose supervisors are real processes. */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Failure } from '../../src/platform/failure.ts';
 import { endProcessTree, findMarked } from '../../src/platform/processes.ts';
 import type { StackPlan } from '../../src/protocol/stack-plan.ts';
 import { parseStackConfig } from '../../src/stack/config-file.ts';
-import type { DriverContext, StackDriver } from '../../src/stack/driver.ts';
+import type { DriverContext, LookedFor, StackDriver } from '../../src/stack/driver.ts';
 import { makePlan, stackEnvironment, writeRequestedPlan } from '../../src/stack/plan.ts';
 import { createProcessDriver } from '../../src/stack/process-driver.ts';
 import { type SlotPaths, slotDirOf, slotOf, slotPaths } from '../../src/stack/slot.ts';
@@ -99,4 +100,26 @@ export function driverSetting(
 export async function started(setting: DriverSetting, change: Partial<DriverContext> = {}) {
   await setting.driver.prepare(setting.context(change));
   return setting.driver.up(setting.context(change));
+}
+
+export const ONE_SERVICE = `ports = ["db"]
+[stack.service.db]
+command = ${fixture('listen', '{port.db}')}
+ready = { tcp = "db", timeout = "20s" }
+stop = { grace = "5s" }`;
+
+/** The code with which a call is refused; null when it is not. */
+export const codeOf = (promise: Promise<unknown>): Promise<string | null> =>
+  promise.then(
+    () => null,
+    (error: unknown) => (error instanceof Failure ? error.code : String(error)),
+  );
+
+export const kindsOf = (looks: readonly LookedFor[]): string[] => [...new Set(looks.map(({ kind }) => kind))].sort();
+export const stillThere = (looks: readonly LookedFor[]): LookedFor[] => looks.filter(({ after }) => after !== 'absent');
+
+/** The process of a service, or 0. */
+export function pidOf(setting: DriverSetting, name: string): number {
+  const groups = setting.state()['groups'] as { name: string; identity: { pid: number } }[];
+  return groups.find((group) => group.name === name)?.identity.pid ?? 0;
 }

@@ -13,20 +13,16 @@ import {
 } from '../../src/stack/supervision.ts';
 import { eventually } from '../support/eventually.ts';
 import { makeTempDir } from '../support/temp-home.ts';
-import { type DriverSetting, driverSetting, fixture, script, started } from './_driver-setting.ts';
+import { type DriverSetting, driverSetting, fixture, ONE_SERVICE, script, started } from './_driver-setting.ts';
 
 setDefaultTimeout(30_000);
 
-const ONE = `ports = ["db"]
-[stack.service.db]
-command = ${fixture('listen', '{port.db}')}
-ready = { tcp = "db" }`;
 const SUPERVISE = join(import.meta.dir, 'fixtures', 'supervise.ts');
 const identityIn = (setting: DriverSetting) => setting.state()['identity'] as ProcessIdentity;
 
 describe('a supervisor that nobody renews', () => {
   test('stops its services after its limit, keeps their data and ends', async () => {
-    await using setting = driverSetting(ONE, { limitMs: 1_000 });
+    await using setting = driverSetting(ONE_SERVICE, { limitMs: 1_000 });
     await started(setting);
     const supervisor = identityIn(setting);
     await eventually('the end of the supervisor', () => !isAlive(supervisor));
@@ -37,7 +33,7 @@ describe('a supervisor that nobody renews', () => {
   });
 
   test('goes on as long as somebody does', async () => {
-    await using setting = driverSetting(ONE, { limitMs: 1_500 });
+    await using setting = driverSetting(ONE_SERVICE, { limitMs: 1_500 });
     await started(setting);
     const until = performance.now() + 4_000;
     await eventually(
@@ -58,7 +54,7 @@ describe('a supervisor that nobody renews', () => {
 });
 
 test('a supervisor that is asked to end by a signal stops its services first', async () => {
-  await using setting = driverSetting(ONE);
+  await using setting = driverSetting(ONE_SERVICE);
   await started(setting);
   const supervisor = identityIn(setting);
   process.kill(supervisor.pid, 'SIGTERM');
@@ -68,7 +64,7 @@ test('a supervisor that is asked to end by a signal stops its services first', a
 });
 
 test('a second supervisor of a slot ends at once and changes nothing', async () => {
-  await using setting = driverSetting(ONE);
+  await using setting = driverSetting(ONE_SERVICE);
   await started(setting);
   const before = readFileSync(setting.paths.supervisor, 'utf8');
   const second = Bun.spawn([process.execPath, SUPERVISE, setting.paths.dir], { stdio: ['ignore', 'ignore', 'ignore'] });
@@ -87,7 +83,7 @@ test.each(['', 'torn'])('without a record of a creation (%p) nothing is started'
 });
 
 test('a supervisor is in a session of its own, without mark and lease in its environment', async () => {
-  await using setting = driverSetting(ONE, { environment: { BOTBUDDY_LEASE_ID: 'other' } });
+  await using setting = driverSetting(ONE_SERVICE, { environment: { BOTBUDDY_LEASE_ID: 'other' } });
   await started(setting);
   expect(setting.marked()).not.toContain(setting.supervisorPid());
   const stat = readFileSync(`/proc/${setting.supervisorPid()}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
@@ -105,7 +101,7 @@ describe('whoever watches a supervisor', () => {
   };
 
   test('learns at once that it was killed, and can end what it left', async () => {
-    await using setting = driverSetting(ONE);
+    await using setting = driverSetting(ONE_SERVICE);
     await started(setting);
     const { seen } = await watched(setting);
     process.kill(setting.supervisorPid(), 'SIGKILL');
@@ -119,7 +115,7 @@ describe('whoever watches a supervisor', () => {
   });
 
   test('can tell an orderly end', async () => {
-    await using setting = driverSetting(ONE);
+    await using setting = driverSetting(ONE_SERVICE);
     await started(setting);
     const { seen } = await watched(setting);
     await setting.driver.down(setting.context(), 'destroy');
@@ -128,7 +124,7 @@ describe('whoever watches a supervisor', () => {
   });
 
   test('hears nothing after it stopped watching', async () => {
-    await using setting = driverSetting(ONE);
+    await using setting = driverSetting(ONE_SERVICE);
     await started(setting);
     const first = await watched(setting);
     const second = await watched(setting);
@@ -139,13 +135,13 @@ describe('whoever watches a supervisor', () => {
   });
 
   test('is told that there is none', async () => {
-    await using setting = driverSetting(ONE);
+    await using setting = driverSetting(ONE_SERVICE);
     expect((await watched(setting)).watch).toBeNull();
   });
 });
 
 test('stacks of a home are listed with their leases, an unreadable record too', async () => {
-  await using setting = driverSetting(ONE);
+  await using setting = driverSetting(ONE_SERVICE);
   expect(createdStacks(setting.home)).toEqual([]);
   await setting.driver.prepare(setting.context());
   expect(createdStacks(setting.home)).toMatchObject([
