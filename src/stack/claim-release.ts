@@ -47,26 +47,41 @@ export interface PortBlockReceipt {
   cleanup_receipt_id: string | null;
 }
 
+/** Never throws for a disk that does not obey: then the claim stays, and the receipt says so. */
 export async function releaseClaims(request: ReleaseRequest): Promise<PortBlockReceipt> {
-  const { home, lease, proof } = request;
-  const receipt = (reason: KeptReason | null): PortBlockReceipt => ({
+  const { proof } = request;
+  const reason = await releaseOrKeep(request);
+  return {
     released: reason === null,
     reason,
     cleanup_proof: reason === null ? (proof?.cleanup_proof ?? null) : null,
     cleanup_receipt_id: reason === null ? (proof?.cleanup_receipt_id ?? null) : null,
-  });
+  };
+}
+
+async function releaseOrKeep(request: ReleaseRequest): Promise<KeptReason | null> {
+  try {
+    return await releaseUnderLocks(request);
+  } catch (error) {
+    if (error instanceof Failure) return 'removal_failed';
+    throw error;
+  }
+}
+
+async function releaseUnderLocks(request: ReleaseRequest): Promise<KeptReason | null> {
+  const { home, lease } = request;
   using project = await projectLock(home, request.slotDirName, request.lockWaitMs ?? 0);
-  if (project === null) return receipt('owner_alive');
+  if (project === null) return 'owner_alive';
   using _allocation = await allocationLock(home);
   const inventory = readInventory(home);
   const claims = inventory.claims.filter((claim) => isOf(claim, lease));
   const question = questionOf(request, claims, inventory.unknown.length);
   const verdict = judgeRelease(question);
-  if (!verdict.release) return receipt(verdict.reason);
+  if (!verdict.release) return verdict.reason;
   const allGone = claims.map((claim) => removeClaim(home, claim)).every(Boolean);
-  if (!allGone) return receipt('removal_failed');
+  if (!allGone) return 'removal_failed';
   markReleased(question, request.clock ?? systemClock);
-  return receipt(null);
+  return null;
 }
 
 function isOf(claim: Claim, lease: ReleasedLease): boolean {
