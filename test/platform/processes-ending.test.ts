@@ -91,6 +91,15 @@ test('a stopped process is continued, so that the first signal can end it', asyn
   expect(await fixture.child.exited).toEqual({ exit_code: null, signal: 'SIGTERM' });
 });
 
+test.if(onLinux)('a process that ended is no survivor, although its parent never asks for it', async () => {
+  await using fixture = await startFixture('negligent-parent');
+  const pid = Number(fixture.ready);
+  await eventually('the child leads its session', () => readProcess(pid)?.sid === pid);
+  const child = identityOf(pid) as ProcessIdentity;
+  expect(await endProcessTree({ groups: [child], graceMs: LONG_GRACE_MS })).toEqual({ survivors: [], ended: 1 });
+  expect(readProcess(pid)?.zombie).toBeTrue();
+});
+
 test('members of a group whose leader ended are found without a mark', async () => {
   await using fixture = await startFixture('leave-child');
   await fixture.child.exited;
