@@ -6,8 +6,8 @@ import { makeTempDir } from '../support/temp-home.ts';
 import { importing, runScript } from './run-script.ts';
 
 test('output far larger than a pipe arrives whole before the process ends at once', async () => {
-  const script = `${importing('writeStdout, writeStderr', 'terminal.ts')} ${importing('exitNow', 'exit.ts')}
-    writeStdout('o'.repeat(1_000_000) + '\\n'); writeStderr('e'.repeat(300_000)); exitNow(0);`;
+  const script = `${importing('writeStdout, writeStderr', 'terminal.ts')}
+    writeStdout('o'.repeat(1_000_000) + '\\n'); writeStderr('e'.repeat(300_000)); process.exit(0);`;
   const result = await runScript(script);
   expect(result.stdout).toHaveLength(1_000_001);
   expect(result.stderr).toHaveLength(300_000);
