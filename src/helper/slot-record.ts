@@ -1,11 +1,10 @@
 /** What a slot's directory tells of who was started in it; written again where somebody removed the directory. */
 import { basename } from 'node:path';
 import { ensurePrivateDir, writeFileDurable } from '../platform/durable-files.ts';
+import type { Creation } from '../protocol/stack-records.ts';
 import type { LeaseForHelper } from '../protocol/tool-calls.ts';
 import { slotPaths } from '../stack/slot.ts';
-import { type CreatedStack, createdStacks, onSupervisorGone } from '../stack/supervision.ts';
-
-type Creation = NonNullable<CreatedStack['creation']>;
+import { createdStacks, onSupervisorGone } from '../stack/supervision.ts';
 
 const RESTORED_LIMIT_MS = 90_000;
 

@@ -9,13 +9,13 @@ import { endProcessTree } from '../platform/processes.ts';
 import { withTimeout } from '../platform/timers.ts';
 import type { Connection, Disposition, Job } from '../protocol/records.ts';
 import type { StackPlan } from '../protocol/stack-plan.ts';
+import type { Creation } from '../protocol/stack-records.ts';
 import type { LeaseForHelper } from '../protocol/tool-calls.ts';
 import { confirmClaims } from '../stack/claim-binding.ts';
 import { claimsOfLease } from '../stack/claim-registry.ts';
 import type { DriverContext, StackDriver } from '../stack/driver.ts';
 import { installedPlan, loadPlan } from '../stack/plan.ts';
 import { slotDirNameOf, slotDirOf, slotPaths } from '../stack/slot.ts';
-import type { CreatedStack } from '../stack/supervision.ts';
 import { REAP_MARK } from '../stack/variables.ts';
 import type { LookedForEntry } from './attest.ts';
 import { askerOf, claimViewOf } from './claim-view.ts';
@@ -26,8 +26,6 @@ import { creationIn, restoreCreation, supervisorListens } from './slot-record.ts
 const CHILD_GRACE_MS = 5_000;
 /** A start that was broken off ends when its supervisor was told to stop; one that has none yet is waited for. */
 const BROKEN_OFF_MS_MAX = 20_000;
-
-type Creation = NonNullable<CreatedStack['creation']>;
 
 export class HostHands implements StackHands {
   readonly #home: string;
