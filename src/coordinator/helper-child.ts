@@ -17,13 +17,18 @@ const KILL_GRACE_MS = 2_000;
 
 const log = logger('helper-child');
 
+export interface HelperOptions extends DaemonOptions {
+  /** How long it may take to end when it is asked to. */
+  readonly termGraceMs?: number;
+}
+
 export class HelperChild {
-  readonly #options: DaemonOptions;
+  readonly #options: HelperOptions;
   readonly #stopping = new AbortController();
   readonly #done: Promise<void>;
   #child: ChildHandle | null = null;
 
-  constructor(options: DaemonOptions) {
+  constructor(options: HelperOptions) {
     this.#options = options;
     this.#done = this.#keepRunning();
   }
@@ -35,7 +40,7 @@ export class HelperChild {
   /** Ends the Helper and starts no other. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#signal('SIGTERM', TERM_GRACE_MS);
+    await this.#signal('SIGTERM', this.#options.termGraceMs ?? TERM_GRACE_MS);
     await this.#signal('SIGKILL', KILL_GRACE_MS);
     await this.#done;
   }

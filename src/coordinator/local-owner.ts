@@ -45,12 +45,19 @@ export function ownerAuthenticator(tokenSha256: string): Authenticator {
   };
 }
 
+/** The token of our own credential; any other content is set aside, never lost. */
 function readToken(path: string): string | null {
   const text = readTextIfPresent(path);
   if (text === null) return null;
+  const parsed = ownerFileSchema.safeParse(parseJson(text));
+  if (parsed.success) return parsed.data.token;
+  writeFileDurable(`${path}.replaced`, text);
+  return null;
+}
+
+function parseJson(text: string): unknown {
   try {
-    const parsed = ownerFileSchema.safeParse(JSON.parse(text));
-    return parsed.success ? parsed.data.token : null;
+    return JSON.parse(text);
   } catch {
     return null;
   }
