@@ -156,7 +156,7 @@ describe('a reap of real processes', () => {
     await proven(world);
     expect((await child.exited).signal).toBe('SIGTERM');
     expect(lastStatement(world).looked_for.map(({ kind }) => kind)).toContain('child');
-  });
+  }, 30_000);
 
   test('keeps the data with stop, and the next stack of the slot finds it', async () => {
     await using world = await realStack();
