@@ -25,7 +25,7 @@ export type Event =
       lease_id: string;
       fencing_token: number;
       terms: LeaseTerms;
-      queue_deadline_at: number;
+      queue_deadline_at: number | null;
     }
   | { type: 'lease_activated'; lease_id: string; connection: Connection; reprovisioned: string | null }
   | { type: 'lease_deferred'; lease_id: string; reason: string; receipt_id: string }

@@ -116,7 +116,7 @@ function readopt(draft: Draft, request: LeaseRequest, live: Lease): Replies['req
     lease_id: live.lease_id,
     fencing_token: draft.state.next_token,
     terms: termsOf(request),
-    queue_deadline_at: draft.now + request.queue_timeout_ms,
+    queue_deadline_at: queueDeadline(draft, request),
   });
   openJob(draft, live, 'readopt_stack');
   return { lease: live, reused: 'idle' };
@@ -127,6 +127,11 @@ function termsOf(request: LeaseRequest): LeaseTerms {
   return { principal, agent, mode, claim_token, plan_digest, ttl_ms, idle_ttl_ms, hard_ttl_ms, labels };
 }
 
+/** Nobody waits with a detached lease; an attached one stays in the queue as long as its owner does. */
+function queueDeadline(draft: Draft, { mode, queue_timeout_ms }: LeaseRequest): number | null {
+  return mode === 'detached' ? draft.now + queue_timeout_ms : null;
+}
+
 function newLease(draft: Draft, request: LeaseRequest): Lease {
   const { queue_timeout_ms, ...asked } = request;
   return {
@@ -134,7 +139,7 @@ function newLease(draft: Draft, request: LeaseRequest): Lease {
     state: 'queued',
     requested_at: draft.now,
     arrival_seq: 0,
-    queue_deadline_at: draft.now + queue_timeout_ms,
+    queue_deadline_at: queueDeadline(draft, request),
     since: draft.now,
     fencing_token: null,
     created_fencing_token: null,

@@ -13,7 +13,7 @@ function machineWith(units: number): Machine {
 describe('a request for a lease', () => {
   test('is answered with a queued lease that carries what was asked', () => {
     const machine = new Machine();
-    const asked = machine.asking('a', { units: 2, priority: 7, labels: { ticket: 'T-1' } });
+    const asked = machine.asking('a', { units: 2, priority: 7, mode: 'detached', labels: { ticket: 'T-1' } });
     const { lease, reused } = machine.ask('request_lease', { request: asked });
     const { queue_timeout_ms, ...terms } = asked;
     expect(reused).toBeNull();
@@ -23,6 +23,18 @@ describe('a request for a lease', () => {
       fencing_token: null,
       queue_deadline_at: machine.now + queue_timeout_ms,
     });
+  });
+
+  test('attached, waits as long as its owner does and no deadline ends it', () => {
+    const machine = machineWith(1);
+    machine.active('a', { mode: 'detached', idle_ttl_ms: 1e9 });
+    const lease = machine.request('b', { queue_timeout_ms: 90_000 });
+    expect(lease.queue_deadline_at).toBeNull();
+    for (let i = 0; i < 5; i += 1) {
+      machine.pass(50_000);
+      machine.see('lease', lease.lease_id);
+    }
+    expect(machine.lease(lease.lease_id).state).toBe('queued');
   });
 
   const refusals: readonly [string, Partial<LeaseRequest>, string][] = [
@@ -219,7 +231,7 @@ describe('re-adopting an idle lease', () => {
     const machine = machineWith(1);
     const lease = machine.idle('a', { queue_timeout_ms: 60_000 });
     machine.now += 600_000;
-    const asked = machine.asking('a', { blocks: lease.blocks, queue_timeout_ms: 90_000 });
+    const asked = machine.asking('a', { mode: 'detached', blocks: lease.blocks, queue_timeout_ms: 90_000 });
     machine.ask('request_lease', { request: asked });
     expect(machine.lease(lease.lease_id)).toMatchObject({
       requested_at: machine.now,
