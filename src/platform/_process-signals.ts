@@ -9,14 +9,18 @@ export function deliver(rows: readonly ProcessRow[], targets: readonly Target[],
   for (const [pgid, members] of Map.groupBy(targets, ({ row }) => row.pgid)) {
     const first = members[0];
     if (first === undefined) continue;
-    const stopped = members.filter(({ row }) => row.state.startsWith('T'));
     const whole = pgid > 1 && rows.every((row) => row.pgid !== pgid || row.zombie || pids.has(row.pid));
     if (whole) reached += stillThere(first) && send(-pgid, signal) ? members.length : 0;
     else for (const member of members) reached += stillThere(member) && send(member.row.pid, signal) ? 1 : 0;
-    if (signal === 'SIGKILL') continue;
-    for (const member of stopped) if (stillThere(member)) send(member.row.pid, 'SIGCONT');
   }
   return reached;
+}
+
+/** A stopped process acts on no signal but SIGKILL until it is continued. */
+export function continueStopped(targets: readonly Target[]): void {
+  for (const target of targets) {
+    if (target.row.state.startsWith('T') && stillThere(target)) send(target.row.pid, 'SIGCONT');
+  }
 }
 
 function stillThere({ row }: Target): boolean {

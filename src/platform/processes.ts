@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, fchmodSync, openSync, statSync } from 'node:fs';
 import { constants as osConstants } from 'node:os';
-import { deliver, outsideOf, protectedPids } from './_process-signals.ts';
+import { continueStopped, deliver, outsideOf, protectedPids } from './_process-signals.ts';
 import { type Mark, selectTargets, type Target } from './_process-targets.ts';
 import { unwritable } from './durable-files.ts';
 import { errnoOf, Failure } from './failure.ts';
@@ -174,6 +174,7 @@ export async function endProcessTree(options: EndOptions): Promise<EndResult> {
       const fresh = reachable.filter(({ row, why }) => why !== 'child' && !asked.has(keyOf(row)));
       for (const { row } of fresh) asked.add(keyOf(row));
       deliver(rows, fresh, options.firstSignal ?? 'SIGTERM');
+      continueStopped(reachable.filter(({ row }) => asked.has(keyOf(row))));
     }
     await sleepMs(emptyScans > 0 ? 0 : Math.min(pauseMs, Math.max(1, grace.remainingMs() || pauseMs)));
     pauseMs = Math.min(pauseMs * 2, SCAN_PAUSE_MS_MAX);

@@ -86,7 +86,7 @@ test('what ignores the first signal is killed when the grace is over', async () 
 test('a stopped process is continued, so that the first signal can end it', async () => {
   await using fixture = await startFixture('fork-child');
   signalGroup(fixture.child.identity, 'SIGSTOP');
-  await eventually('it is stopped', () => readProcess(fixture.child.identity.pid)?.state === 'T');
+  await eventually('it is stopped', () => statesOf(fixture.child.identity.pid) === 'TT');
   expect((await end(fixture, LONG_GRACE_MS)).survivors).toEqual([]);
   expect(await fixture.child.exited).toEqual({ exit_code: null, signal: 'SIGTERM' });
 });
@@ -98,6 +98,22 @@ test.if(onLinux)('a process that ended is no survivor, although its parent never
   const child = identityOf(pid) as ProcessIdentity;
   expect(await endProcessTree({ groups: [child], graceMs: LONG_GRACE_MS })).toEqual({ survivors: [], ended: 1 });
   expect(readProcess(pid)?.zombie).toBeTrue();
+});
+
+test('a process that is stopped after the first signal is continued all the same', async () => {
+  await using fixture = await startFixture('say-signal');
+  const ending = endProcessTree({ ...treeOf(fixture), graceMs: 1_000, firstSignal: 'SIGINT' });
+  signalGroup(fixture.child.identity, 'SIGSTOP');
+  await eventually('it went on and said so', () => readTextIfPresent(fixture.readyFile) === 'SIGINT\n');
+  expect((await ending).survivors).toEqual([]);
+});
+
+test('a stop signal to a group stops it', async () => {
+  await using fixture = await startFixture('fork-child');
+  for (let round = 0; round < 2; round += 1) {
+    expect(signalGroup(fixture.child.identity, 'SIGSTOP')).toBeTrue();
+    await eventually('both are stopped', () => statesOf(fixture.child.identity.pid) === 'TT');
+  }
 });
 
 test('members of a group whose leader ended are found without a mark', async () => {
@@ -179,6 +195,14 @@ function end(fixture: Fixture, graceMs: number) {
 
 function treeOf(fixture: Fixture) {
   return { groups: [fixture.child.identity], mark: fixture.mark };
+}
+
+/** The states of a group's members, one letter each. */
+function statesOf(pgid: number): string {
+  return readProcessTable()
+    .filter((row) => row.pgid === pgid)
+    .map(({ state }) => state)
+    .join('');
 }
 
 function childrenOf(pid: number) {
