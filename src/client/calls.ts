@@ -51,10 +51,12 @@ const FIRST_CONTACT_MS = 1_500;
 export class CoordinatorClient {
   readonly authentication: AuthenticationHalf;
   readonly finder: CoordinatorFinder;
+  readonly #version: string;
   #seenSeq = 0;
   #contacted = false;
 
-  constructor(options: FinderOptions & { authentication: AuthenticationHalf }) {
+  constructor(options: FinderOptions & { authentication: AuthenticationHalf; version?: string }) {
+    this.#version = options.version ?? VERSION;
     this.authentication = options.authentication;
     this.finder = new CoordinatorFinder(options);
   }
@@ -97,8 +99,10 @@ export class CoordinatorClient {
       const found = await this.finder.find(deadline, mayStart);
       if (found === null) return failed('no', null, 'no coordinator runs here', !deadline.expired());
       const first = await this.#exchange(found, name, args, deadline, signal);
-      if (first.ok || first.sent === 'answered' || !this.finder.lookAgain(found)) return first;
+      if (first.ok || first.sent === 'answered') return first;
+      const isAnother = this.finder.lookAgain(found);
       if (first.sent === 'maybe') return first;
+      if (!isAnother) return { ...first, trouble: { ...first.trouble, message: silentWords(found) } };
       const other = await this.finder.find(deadline, mayStart);
       return other === null ? first : await this.#exchange(other, name, args, deadline, signal);
     } catch (error) {
@@ -111,10 +115,19 @@ export class CoordinatorClient {
   headers(): Record<string, string> {
     const token = this.authentication.token();
     return {
-      [VERSION_HEADER]: VERSION,
+      [VERSION_HEADER]: this.#version,
       [SEEN_SEQ_HEADER]: String(this.#seenSeq),
       ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     };
+  }
+
+  /** Null when this client and a coordinator of that version may work together. */
+  mismatchWith(coordinator: string): Trouble | null {
+    const agreement = agreementOf(this.#version, coordinator);
+    if (agreement === 'compatible') return null;
+    const older = agreement === 'client_is_older' ? 'this botbuddy' : 'the coordinator';
+    const message = `this botbuddy is ${this.#version}, the coordinator ${coordinator}: update ${older}`;
+    return { status: 426, code: 'version_mismatch', message };
   }
 
   sawSeq(seq: number): void {
@@ -141,7 +154,7 @@ export class CoordinatorClient {
       if (answer !== 'hung') return this.#judge<N>(answer);
       abort.abort();
       await pending.catch(() => null);
-      return failed('maybe', 'platform_unreachable', hungWords(found), true);
+      return failed('maybe', 'platform_unreachable', silentWords(found), true);
     } catch (error) {
       if (!(error instanceof NoAnswer)) throw error;
       return failed(error.sent, error.errno, error.message);
@@ -156,14 +169,9 @@ export class CoordinatorClient {
     if (version === null || !isAnswer(body))
       return failed('maybe', null, `what answered (${status}) is no coordinator`);
     this.#contacted = true;
-    const agreement = agreementOf(VERSION, version);
-    if (agreement !== 'compatible') {
-      const older = agreement === 'client_is_older' ? `this botbuddy (${VERSION})` : `the coordinator (${version})`;
-      const message = `this botbuddy is ${VERSION}, the coordinator ${version}: update ${older}`;
-      return {
-        ...failed('answered', 'version_mismatch', message, true),
-        trouble: { status: 426, code: 'version_mismatch', message },
-      };
+    const mismatch = this.mismatchWith(version);
+    if (mismatch !== null) {
+      return { ...failed('answered', mismatch.code, mismatch.message, true), trouble: mismatch };
     }
     this.sawSeq(body.seq);
     if (body.ok) return { ok: true, result: body.result as ToolCalls[N]['result'] };
@@ -178,7 +186,7 @@ export class CoordinatorClient {
   }
 }
 
-const hungWords = (found: Found): string =>
+const silentWords = (found: Found): string =>
   found.discovery === null ? `the coordinator at ${found.url} does not answer` : hungMessage(found.discovery);
 
 function failed(sent: Failed['sent'], code: string | null, message: string, final = false): Failed {

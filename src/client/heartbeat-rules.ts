@@ -141,12 +141,13 @@ function onFailed(before: HeartbeatState, trouble: Trouble, at: HeartbeatMoment)
   }
   const kind = troubleKind(trouble) === 'auth' ? 'auth' : 'unreachable';
   const baseMs = Math.min(before.retryMsFirst * 2 ** before.failures, before.everyMs);
+  const askedAsleep = before.askedAtMs < before.graceUntilMs - before.everyMs;
   const state: HeartbeatState = {
     ...before,
     phase: 'waiting',
     failures: before.failures + 1,
     incident: withFailure(before.incident, kind, trouble, at.wallMs),
-    dueAtMs: at.nowMs + baseMs * (0.5 + at.jitter / 2),
+    dueAtMs: askedAsleep ? at.nowMs : at.nowMs + baseMs * (0.5 + at.jitter / 2),
   };
   return at.nowMs >= lossAtMs(state) ? unanswered(state) : setTimer(state, at);
 }

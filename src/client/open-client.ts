@@ -14,6 +14,8 @@ export interface OpenOptions {
   /** How the embedded coordinator is started; this program's own hidden command by default. */
   startArgv?: readonly string[];
   startWithinMs?: number;
+  /** What it says of itself; this program's version by default. */
+  version?: string;
 }
 
 export async function openClient(options: OpenOptions): Promise<CoordinatorClient> {

@@ -1,17 +1,15 @@
 /**
- * Reads the coordinator's event stream: one connection with a deadline on every silence, and a typed end, whatever
- * happened to it. `followStream` connects again and again, from the last frame that it saw, spread by full jitter.
+ * Reads the coordinator's event stream: one connection, resumed after a given frame, with a deadline on every silence
+ * and a typed end, whatever happened to it. When to connect again is decided by who reads (park-rules.ts).
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { jitter } from '../platform/random.ts';
-import { after, deadlineIn, sleepMs } from '../platform/timers.ts';
+import { after, deadlineIn } from '../platform/timers.ts';
 import { type Frame, STREAM_SILENCE_MS } from '../protocol/stream-frames.ts';
-import { VERSION, VERSION_HEADER } from '../protocol/version.ts';
+import { VERSION_HEADER } from '../protocol/version.ts';
 import type { CoordinatorClient } from './calls.ts';
 import type { Address } from './http-exchange.ts';
 import { NoAnswer, noAnswer } from './http-exchange.ts';
-import { type Trouble, troubleKind } from './incident-rules.ts';
-import { agreementOf } from './version-handshake.ts';
+import type { Trouble } from './incident-rules.ts';
 
 export interface StreamOptions {
   /** `{wait: ID}`, `{host: ID}`, `{lease: ID}`. */
@@ -40,33 +38,6 @@ export async function readStream(client: CoordinatorClient, options: StreamOptio
     return await reading.run();
   } finally {
     reading.stop();
-  }
-}
-
-export interface FollowOptions extends StreamOptions {
-  backoff?: { firstMs: number; maxMs: number };
-  /** Each end that is followed by another connection. */
-  onCut?: (end: StreamEnd) => void;
-}
-
-const BACKOFF = { firstMs: 1_000, maxMs: 30_000 } as const;
-
-/** Until it is aborted, or refused for good. */
-export async function followStream(client: CoordinatorClient, options: FollowOptions): Promise<StreamEnd> {
-  const { firstMs, maxMs } = options.backoff ?? BACKOFF;
-  let { lastEventId } = options;
-  for (let failures = 0; ; failures += 1) {
-    const onOpen = () => {
-      failures = 0;
-      options.onOpen?.();
-    };
-    const end = await readStream(client, { ...options, lastEventId, onOpen });
-    ({ lastEventId } = end);
-    if (end.type === 'aborted' || (end.type === 'failed' && troubleKind(end.trouble) === 'refused')) return end;
-    options.onCut?.(end);
-    if (end.type === 'failed' && end.trouble.status === 401) await client.authentication.refresh(options.signal);
-    await sleepMs(jitter(Math.min(firstMs * 2 ** failures, maxMs)), options.signal);
-    if (options.signal.aborted) return { type: 'aborted', lastEventId };
   }
 }
 
@@ -107,7 +78,7 @@ class Reading {
       const { message, errno } = error instanceof NoAnswer ? error : noAnswer(error, found.url, this.#abort.signal);
       return this.#failed({ status: null, code: errno, message });
     }
-    const refusal = await refusalOf(response);
+    const refusal = await refusalOf(this.#client, response);
     if (refusal !== null) return this.#failed(refusal);
     this.#options.onOpen?.();
     const end = await this.#readAll(response);
@@ -122,7 +93,10 @@ class Reading {
     } catch (error) {
       const first = noAnswer(error, address.socket, this.#abort.signal);
       if (first.sent !== 'no') throw first;
-      return await this.#fetch(address.url, null).catch(() => Promise.reject(first));
+      return await this.#fetch(address.url, null).catch((error: unknown) => {
+        const second = noAnswer(error, address.url, this.#abort.signal);
+        throw second.sent === 'no' ? first : second;
+      });
     }
   }
 
@@ -190,17 +164,10 @@ class Reading {
 }
 
 /** Null for a stream of a coordinator that we understand. */
-async function refusalOf(response: Response): Promise<Trouble | null> {
+async function refusalOf(client: CoordinatorClient, response: Response): Promise<Trouble | null> {
   const version = response.headers.get(VERSION_HEADER);
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-  if (version !== null && response.status === 200 && isStream) {
-    if (agreementOf(VERSION, version) === 'compatible') return null;
-    return {
-      status: 426,
-      code: 'version_mismatch',
-      message: `the coordinator is ${version}, this botbuddy ${VERSION}`,
-    };
-  }
+  if (version !== null && response.status === 200 && isStream) return client.mismatchWith(version);
   const body: unknown = await response.json().catch(() => null);
   if (version === null) {
     return { status: null, code: null, message: `what answered (${response.status}) is no coordinator` };
