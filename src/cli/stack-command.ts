@@ -1,5 +1,6 @@
 /** What `stack run` and `stack up` share: resolve, open the client, run the flow, print one receipt on every end. */
-import { openClient } from '../client/open-client.ts';
+import { openClient, settingDifferences } from '../client/open-client.ts';
+import { leaseAround, runNested } from '../flows/nested-run.ts';
 import { resolveStack } from '../flows/stack-context.ts';
 import { runStack } from '../flows/stack-run.ts';
 import type { RunOptions } from '../flows/stack-run-model.ts';
@@ -9,6 +10,7 @@ import { exitCodeOf } from '../protocol/outcomes.ts';
 import { SettingProblem } from '../protocol/settings.ts';
 import type { ParsedArgv } from './argv.ts';
 import type { CommandContext } from './command.ts';
+import { printNote } from './output.ts';
 import { progressReporter } from './progress.ts';
 import { failureReceipt, printReceipt } from './receipts.ts';
 import { wishesOf } from './stack-options.ts';
@@ -25,7 +27,17 @@ export async function runStackCommand(argv: ParsedArgv, around: CommandContext, 
   try {
     const context = resolveStack(around, wishesOf(argv));
     const client = await openClient({ home: around.home, environment: around.environment });
+    sayDifferences(around);
     const { command, mode, options } = wanted;
+    const outerLease = command === 'stack run' ? await leaseAround(context, client) : null;
+    if (outerLease !== null) {
+      const { connectionFile } = wanted.request;
+      return printReceipt(
+        await runNested(context, outerLease, { argv: wanted.argv, cwd: around.cwd, connectionFile }),
+        argv,
+        true,
+      );
+    }
     const progress = progressReporter();
     const request: RunRequest = {
       ...wanted.request,
@@ -49,4 +61,11 @@ export async function runStackCommand(argv: ParsedArgv, around: CommandContext, 
 export function asFailure(error: unknown): Failure | null {
   if (error instanceof Failure) return error;
   return error instanceof SettingProblem ? new Failure('setting_invalid', error.message, { cause: error }) : null;
+}
+
+/** A running coordinator keeps the settings of the command that started it: said once, since it may surprise. */
+function sayDifferences(around: CommandContext): void {
+  for (const { setting, running, wanted } of settingDifferences(around)) {
+    printNote(`note: the running coordinator has ${setting} ${running ?? 'unset'}, not ${wanted ?? 'unset'}`);
+  }
 }

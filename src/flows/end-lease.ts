@@ -44,6 +44,7 @@ export async function endLease(
   const deadlineMs = systemClock.monotonicMs() + request.reapTimeoutMs;
   const answer = await client.call('release_stack_lease', {
     lease_id: leaseId,
+    claim_token: null,
     how: 'reap',
     disposition,
     idle_ttl_ms: null,

@@ -21,7 +21,6 @@ export interface ChildRequest {
   readonly cwd: string;
   readonly plan: StackPlan;
   readonly leaseId: string;
-  readonly fencingToken: number;
   readonly connectionFile: string | null;
 }
 
@@ -49,7 +48,7 @@ export class RunChild {
   /** Throws `command_not_found`, `command_not_executable`, `invalid_arguments`. */
   static start(request: ChildRequest): RunChild {
     const { context, plan, leaseId } = request;
-    const mark = `${leaseId}.${request.fencingToken}`;
+    const mark = `${leaseId}.${newId()}`;
     const privateDir = request.connectionFile === null ? join(context.slotDir, `run-${newId()}`) : null;
     const file = request.connectionFile ?? join(privateDir as string, 'connection.json');
     if (privateDir === null) requireEmptyFile(file);

@@ -101,7 +101,7 @@ export class RunPhases {
       case 'start_child':
         return this.#startChild(state);
       case 'release':
-        return this.#release(action);
+        return this.#release(action, state);
       case 'mark_claims_idle':
         return this.#markIdle(state);
       case 'release_claims':
@@ -243,7 +243,6 @@ export class RunPhases {
       cwd: request.cwd,
       plan,
       leaseId,
-      fencingToken,
       connectionFile: request.connectionFile,
     });
     this.#child = child;
@@ -267,7 +266,7 @@ export class RunPhases {
     return { type: 'child_exited', exit_code: end.exit_code, signal: end.signal };
   }
 
-  async #release(action: Extract<RunAction, { type: 'release' }>): Promise<RunEvent> {
+  async #release(action: Extract<RunAction, { type: 'release' }>, state: RunState): Promise<RunEvent> {
     const { client, context, facts } = this.#o;
     const { lease_id, how, disposition } = action;
     try {
@@ -275,6 +274,7 @@ export class RunPhases {
         'release_stack_lease',
         {
           lease_id,
+          claim_token: lease_id === state.lease?.lease_id ? this.#token : null,
           how,
           disposition: how === 'idle' ? context.config.on_idle : disposition,
           idle_ttl_ms: context.idleTtlMs,

@@ -47,6 +47,8 @@ export interface StackReceipt {
   considered?: ConsideredHost[];
   connection?: Connection | null;
   env_names?: string[];
+  /** The command ran on the stack of the run around it. */
+  nested?: true;
   child_exit_code?: number | null;
   cleanup: boolean | null | { idle: true; idle_since: string | null };
   cleanup_code: string | null;

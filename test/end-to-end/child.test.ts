@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { identityOf } from '../../src/platform/processes.ts';
 import { eventually } from '../support/eventually.ts';
 import { EMPTY_STACK, script, WEB_STACK } from '../support/sample-stacks.ts';
-import { makeStage } from '../support/stage.ts';
+import { BINARY, makeStage } from '../support/stage.ts';
 
 describe('the command of a run', () => {
   test('gets its arguments byte for byte', async () => {
@@ -79,6 +79,18 @@ describe('the command of a run', () => {
     expect(exitCode).toBe(143);
     expect(stdout).toContain('got it');
     expect(receipt).toMatchObject({ outcome: 'interrupted', cleanup: true, port_block: { released: true } });
+  });
+
+  test('a run inside of a run uses the stack that is there', async () => {
+    await using stage = await makeStage();
+    const worktree = stage.worktree({ config: WEB_STACK });
+    const inner = [BINARY, 'stack', 'run', '--', 'sh', '-c', 'echo inner $WEB_URL; exit 4'];
+    const outer = ['sh', '-c', 'echo outer $WEB_URL; "$@"; test $? = 4', 'sh', ...inner];
+    const run = await stage.botbuddy(worktree, ['stack', 'run', '--reap', '--', ...outer]);
+    const [outerLine = '', innerLine = ''] = run.stdout.split('\n');
+    expect(innerLine.replace('inner', 'outer')).toBe(outerLine);
+    expect(run.stdout).toContain('"nested":true');
+    expect(run.receipt).toMatchObject({ exit_code: 0, cleanup: true });
   });
 
   test('a hard TTL ends it', async () => {

@@ -59,13 +59,14 @@ export async function makeStage(settings: Record<string, string> = {}): Promise<
     void started.finished.finally(() => running.delete(started));
     return started;
   };
-  let worktrees = 0;
+  const worktrees: string[] = [];
   return {
     home,
     root: dir.path,
     environment,
     worktree: ({ config, name, files = {} }) => {
-      const path = join(dir.path, name ?? `worktree-${++worktrees}`);
+      const path = join(dir.path, name ?? `worktree-${worktrees.length + 1}`);
+      worktrees.push(path);
       mkdirSync(path, { recursive: true });
       Bun.spawnSync(['git', 'init', '-q', path], { env: environment });
       if (config !== undefined) writeFileSync(join(path, 'botbuddy.toml'), config);
@@ -77,6 +78,9 @@ export async function makeStage(settings: Record<string, string> = {}): Promise<
     [Symbol.asyncDispose]: async () => {
       for (const process of running) process.kill('SIGTERM');
       await Promise.all([...running].map((process) => process.finished));
+      if (existsSync(join(home, 'coordinator.db'))) {
+        await Promise.all(worktrees.map((path) => startProcess([BINARY, 'down'], path, environment).finished));
+      }
       await startProcess([BINARY, 'serve', '--stop'], dir.path, environment).finished;
       dir[Symbol.dispose]();
     },

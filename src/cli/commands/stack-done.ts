@@ -43,6 +43,7 @@ export const command: CommandModule = {
       }
       const { lease, retried, budget_reset } = await client.call('release_stack_lease', {
         lease_id: leaseId,
+        claim_token: null,
         how: 'idle',
         disposition: 'destroy',
         idle_ttl_ms: duration(argv, 'idle-ttl') ?? null,
