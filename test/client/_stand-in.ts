@@ -33,15 +33,16 @@ export const refuse =
       headers: HEADERS,
     });
 
+/** Answers never; the connection stays. */
 export const hang: Reply = () => new Promise(() => {});
 
-/** Ends the connection in the middle of the body. */
+/** Ends in the middle of the body. */
 export const halfABody: Reply = () =>
   new Response(
     new ReadableStream({
       start(controller) {
         controller.enqueue(new TextEncoder().encode('{"ok": true, "seq"'));
-        controller.error(new Error('cut'));
+        controller.close();
       },
     }),
     { headers: HEADERS },
@@ -60,7 +61,6 @@ export interface StreamPen {
   send(frame: Frame): void;
   raw(text: string): void;
   end(): void;
-  cut(): void;
 }
 
 /** A stream that the test writes to. */
@@ -76,7 +76,6 @@ export function streamTo(onOpen: (pen: StreamPen, seen: Seen) => void): Reply {
             send: ({ id, type, data }) =>
               raw(`${id === null ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`),
             end: () => controller.close(),
-            cut: () => controller.error(new Error('cut')),
           },
           seen,
         );
