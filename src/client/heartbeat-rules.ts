@@ -61,6 +61,8 @@ export interface HeartbeatStep {
 /** How much a suspend takes to be one. */
 const SLEPT_MS_MIN = 1_000;
 const RETRY_MS_FIRST = 1_000;
+/** Of the interval: an outage that ends just before the TTL must still be noticed. */
+const RETRY_SHARE_MAX = 0.25;
 
 export function initialHeartbeat(options: { everyMs: number; ttlMs: number; retryMsFirst?: number }): HeartbeatState {
   return {
@@ -140,7 +142,7 @@ function onFailed(before: HeartbeatState, trouble: Trouble, at: HeartbeatMoment)
     return lose(before, { code: trouble.code, message: trouble.message });
   }
   const kind = troubleKind(trouble) === 'auth' ? 'auth' : 'unreachable';
-  const baseMs = Math.min(before.retryMsFirst * 2 ** before.failures, before.everyMs);
+  const baseMs = Math.min(before.retryMsFirst * 2 ** before.failures, before.everyMs * RETRY_SHARE_MAX);
   const askedAsleep = before.askedAtMs < before.graceUntilMs - before.everyMs;
   const state: HeartbeatState = {
     ...before,
