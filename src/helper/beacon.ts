@@ -40,6 +40,7 @@ export class Beacon {
   #registrations = 0;
   #leases: readonly LeaseForHelper[] = [];
   #lastAt: number | null = null;
+  #besides: Promise<void> | null = null;
 
   constructor(options: BeaconOptions) {
     this.#options = options;
@@ -52,6 +53,11 @@ export class Beacon {
 
   get lastAt(): number | null {
     return this.#lastAt;
+  }
+
+  /** Resolves when nothing of the last round goes on. */
+  async settled(): Promise<void> {
+    await this.#besides;
   }
 
   askForRegistration(): void {
@@ -67,8 +73,20 @@ export class Beacon {
     this.#leases = leases;
     this.#lastAt = clock.wallMs();
     jobs.follow(listed, leases);
-    await stacks.follow(seen, leases);
-    await settle(leases);
+    this.#aside(async () => {
+      await stacks.follow(seen, leases);
+      await settle(leases);
+    });
+  }
+
+  /** What may wait for a process that hangs must not keep the next beacon waiting; what is skipped comes again. */
+  #aside(action: () => Promise<void>): void {
+    if (this.#besides !== null) return;
+    this.#besides = action()
+      .catch((error: unknown) => log.warn('a round is not complete', { error }))
+      .finally(() => {
+        this.#besides = null;
+      });
   }
 
   async #send(signal: AbortSignal): Promise<Answer> {

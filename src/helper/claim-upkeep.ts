@@ -21,6 +21,7 @@ import type { Calls, Reported } from './job-ports.ts';
 
 const log = logger('helper.claims');
 const RENEW_CLAIMS_MS = 60_000;
+const LOCK_WAIT_MS = 1_000;
 
 export interface UpkeepOptions {
   readonly home: string;
@@ -163,6 +164,7 @@ export class ClaimUpkeep {
       proof,
       otherLeaseOnSlot: this.#leases.some((other) => other.slot === lease.slot && other.lease_id !== lease.lease_id),
       caller: { kind: 'helper' },
+      lockWaitMs: LOCK_WAIT_MS,
     });
     log.info('claim of a dead owner', { lease_id: lease.lease_id, released: answer.released, reason: answer.reason });
     return answer.released;

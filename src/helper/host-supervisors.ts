@@ -47,7 +47,9 @@ export class HostSupervisors implements SupervisorPorts {
       if (!stopped && stopped_because !== 'asked') gone(WHY[stopped_because ?? 'killed']);
     };
     const held = onSupervisorGone({ home: this.#home, slotDir: seen.slot_dir }, onGone);
-    // One that went before it could be watched is found missing by the next beacon.
+    void held.then((connection) => {
+      if (connection === null) onGone({ stopped_because: null });
+    });
     return () => {
       stopped = true;
       void held.then((connection) => connection?.[Symbol.dispose]());

@@ -174,8 +174,7 @@ export class JobAttempt {
         this.#connection = await hands[action.do](lease, this.#breakOff.signal);
         return { done: action.do };
       case 'end_child':
-        await hands.endChild(lease, action.marked);
-        return { done: 'end_child' };
+        return { done: 'end_child', ended: await hands.endChild(lease, action.marked) };
       case 'tear_down':
         await hands.tearDown(lease, this.#disposition());
         return { done: 'tear_down' };

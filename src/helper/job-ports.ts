@@ -29,8 +29,8 @@ export interface StackHands {
   provision(lease: LeaseForHelper, signal: AbortSignal): Promise<Connection>;
   /** Waits for a start of the same grant that a supervisor carries on. */
   attach(lease: LeaseForHelper, signal: AbortSignal): Promise<Connection>;
-  /** Ends the command of the client; with `marked`, all that carries the lease's mark. */
-  endChild(lease: LeaseForHelper, marked: boolean): Promise<void>;
+  /** Ends the command of the client; with `marked`, all that carries the lease's mark: whether there was anything. */
+  endChild(lease: LeaseForHelper, marked: boolean): Promise<boolean>;
   tearDown(lease: LeaseForHelper, disposition: Disposition): Promise<void>;
   look(lease: LeaseForHelper, disposition: Disposition): Promise<LookedForEntry[]>;
 }

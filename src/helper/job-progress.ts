@@ -130,7 +130,9 @@ export type FallibleAction =
 
 export type ActionResult =
   | { done: 'claim'; held: boolean }
-  | { done: 'stop_own_work' | 'bind_claim' | 'provision' | 'attach' | 'end_child' | 'tear_down' }
+  | { done: 'stop_own_work' | 'bind_claim' | 'provision' | 'attach' | 'tear_down' }
+  /** `ended`: processes were found and ended, the client's own child not counted. */
+  | { done: 'end_child'; ended?: boolean }
   | { done: 'inspect'; found: 'whole' | 'starting' | 'broken'; reason: string | null }
   | { done: 'look' | 'sign'; verdict: LookVerdict }
   | { done: 'failed'; action: FallibleAction; error_class: string; error: string }
@@ -168,7 +170,7 @@ export function advance(progress: JobProgress, disk: DiskFacts, result: ActionRe
     case 'attach':
       return { ...progress, stage: 'up', touched: true, reprovisioned: startedAnew(progress, disk) };
     case 'end_child':
-      return { ...progress, stage: 'child_ended' };
+      return { ...progress, stage: 'child_ended', touched: progress.touched || result.ended === true };
     case 'tear_down':
       return { ...tornDown(progress, disk), stage: 'torn_down' };
     case 'look':

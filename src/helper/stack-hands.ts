@@ -87,12 +87,13 @@ export class HostHands implements StackHands {
     return this.#up(this.#context(lease), signal);
   }
 
-  async endChild(lease: LeaseForHelper, marked: boolean): Promise<void> {
+  async endChild(lease: LeaseForHelper, marked: boolean): Promise<boolean> {
     const children = claimsOfLease(this.#home, lease.lease_id).flatMap(({ child }) => child ?? []);
     if (children.length > 0) await endProcessTree({ groups: children, graceMs: CHILD_GRACE_MS });
-    if (!marked) return;
+    if (!marked) return false;
     const mark = { name: REAP_MARK, value: lease.lease_id };
-    await endProcessTree({ groups: [], mark, graceMs: CHILD_GRACE_MS });
+    const { ended } = await endProcessTree({ groups: [], mark, graceMs: CHILD_GRACE_MS });
+    return ended > 0;
   }
 
   async tearDown(lease: LeaseForHelper, disposition: Disposition): Promise<void> {

@@ -85,6 +85,13 @@ export const OUTCOMES = {
   prepare_failed: outcome(409, exits(6), 'botbuddy stack logs LEASE SERVICE'),
   setup_failed: outcome(409, exits(6), 'botbuddy stack logs LEASE SERVICE'),
   stack_lost: outcome(409, exits(6, 9, 6)),
+  ports_in_use: outcome(409, exits(6), 'end the program that uses the named port, then repeat the command'),
+  plan_mismatch: outcome(409, exits(6), 'repeat the command in its worktree'),
+  stack_leftover: outcome(409, exits(6), 'botbuddy down'),
+  leftover_present: outcome(409, exits(6), 'botbuddy down'),
+  record_unreadable: outcome(409, exits(6), 'read helper.log in the logs directory of BOTBUDDY_HOME'),
+  cleanup_still_present: outcome(409, exits(8)),
+  cleanup_unknown: outcome(409, exits(8)),
   // the platform
   platform_unreachable: outcome(503, exits(2), 'botbuddy helper status', true),
   platform_auth_unavailable: outcome(401, exits(3)),

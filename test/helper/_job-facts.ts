@@ -94,10 +94,11 @@ export const ok = (action: JobAction): ActionResult => {
     case 'look':
     case 'sign':
       return { done: action.do, verdict: 'absent' };
+    case 'end_child':
+      return { done: 'end_child', ended: false };
     case 'bind_claim':
     case 'provision':
     case 'attach':
-    case 'end_child':
     case 'tear_down':
     case 'stop_own_work':
       return { done: action.do };

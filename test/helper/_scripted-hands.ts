@@ -49,8 +49,9 @@ export class ScriptedHands implements StackHands {
     return CONNECTION;
   }
 
-  endChild(lease: LeaseForHelper): Promise<void> {
-    return this.#step('endChild', lease);
+  async endChild(lease: LeaseForHelper): Promise<boolean> {
+    await this.#step('endChild', lease);
+    return false;
   }
 
   tearDown(lease: LeaseForHelper): Promise<void> {

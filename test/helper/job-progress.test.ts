@@ -108,6 +108,13 @@ describe('whole attempts', () => {
     expect(done).toEqual(['claim', 'end_child', 'look', 'sign pre_driver', 'complete']);
   });
 
+  test('a reap that has no record and yet found something of the lease says that it reaped', () => {
+    const { done } = run(startOf('reap_stack'), clean, (action) => ({
+      result: action.do === 'end_child' ? { done: 'end_child', ended: true } : ok(action),
+    }));
+    expect(done).toEqual(['claim', 'end_child', 'tear_down', 'look', 'sign reap', 'complete']);
+  });
+
   test('a teardown that throws is still looked at, and its look decides', () => {
     const { done } = run(startOf('reap_stack'), { ...clean, grant: 'same_grant' }, (action) => ({
       result: action.do === 'tear_down' ? failing('tear_down') : ok(action),
