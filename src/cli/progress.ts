@@ -1,5 +1,5 @@
 /** What a person sees while a command is parked: one line that is rewritten on a terminal, a few plain lines elsewhere. */
-import type { RunRequest } from '../flows/stack-run-phases.ts';
+import type { RunRequest } from '../flows/stack-run-request.ts';
 import { systemClock } from '../platform/clock.ts';
 import { canAnimate, terminalWidth, writeStderr } from '../platform/terminal.ts';
 import type { HostLedger, LeaseView } from '../protocol/records.ts';

@@ -4,7 +4,7 @@ import { leaseAround, runNested } from '../flows/nested-run.ts';
 import { resolveStack } from '../flows/stack-context.ts';
 import { runStack } from '../flows/stack-run.ts';
 import type { RunOptions } from '../flows/stack-run-model.ts';
-import type { RunRequest } from '../flows/stack-run-phases.ts';
+import type { RunRequest } from '../flows/stack-run-request.ts';
 import { Failure } from '../platform/failure.ts';
 import { exitCodeOf } from '../protocol/outcomes.ts';
 import { SettingProblem } from '../protocol/settings.ts';

@@ -8,7 +8,7 @@ import type { RequestStackLeaseArgs } from '../protocol/tool-calls.ts';
 import { claimsOfLease, lifeOf } from '../stack/claim-registry.ts';
 import type { StackContext } from './stack-context.ts';
 import type { RunEvent, RunRefusal } from './stack-run-model.ts';
-import type { RunRequest } from './stack-run-phases.ts';
+import type { RunRequest } from './stack-run-request.ts';
 
 export function leaseRequestArgs(
   context: StackContext,

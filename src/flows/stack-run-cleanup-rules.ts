@@ -29,9 +29,9 @@ export function beginCleanup(state: RunState, end: RunEnd): RunTransition {
   );
 }
 
-export function released(state: RunState, lease: LeaseGlimpse): RunTransition {
+export function released(state: RunState, lease: LeaseGlimpse, changed: boolean): RunTransition {
   if (state.phase !== 'release') return stay(state);
-  const next = { ...state, lease };
+  const next = { ...state, lease, end: changed ? state.end : endOfTakenLease(state.end, lease) };
   switch (lease.state) {
     case 'idle':
       return to(next, { phase: 'claims', cleanup: { kind: 'idle' } }, { type: 'mark_claims_idle' });
@@ -42,6 +42,16 @@ export function released(state: RunState, lease: LeaseGlimpse): RunTransition {
     default:
       return to(next, { phase: 'proof' }, { type: 'park', phase: 'proof', lease_id: lease.lease_id });
   }
+}
+
+/** A lease that was taken from the run before it ended: what its command came to says nothing about the script. */
+function endOfTakenLease(end: RunEnd | null, lease: LeaseGlimpse): RunEnd | null {
+  if (end?.by !== 'child' || lease.state === 'idle') return end;
+  return {
+    by: 'fence',
+    code: 'LEASE_LOST',
+    message: `the lease was lost before the command ended: ${lease.reap_reason}`,
+  };
 }
 
 export function releaseFailed(state: RunState, code: string, message: string): RunTransition {

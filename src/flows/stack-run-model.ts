@@ -69,7 +69,8 @@ export type RunEvent =
   | { type: 'lease_lost'; code: string; message: string }
   | { type: 'hard_ttl' }
   | { type: 'signal'; signal: string }
-  | { type: 'released'; lease: LeaseGlimpse }
+  /** `changed` is false when the lease had been on its way out before we gave it back. */
+  | { type: 'released'; lease: LeaseGlimpse; changed: boolean }
   | { type: 'release_failed'; code: string; message: string }
   | { type: 'claims_released'; released: boolean; reason: KeptReason | null };
 

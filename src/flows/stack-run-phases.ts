@@ -1,7 +1,7 @@
 /** The actions of a run, each a call that ends in exactly one event. A throw becomes the event `failed`. */
 import type { CoordinatorClient } from '../client/calls.ts';
 import { type Heartbeat, startHeartbeat } from '../client/heartbeat.ts';
-import { type ParkEnd, park } from '../client/park.ts';
+import { park } from '../client/park.ts';
 import { systemClock } from '../platform/clock.ts';
 import { Failure } from '../platform/failure.ts';
 import { newId, randomToken } from '../platform/random.ts';
@@ -14,29 +14,9 @@ import { glimpseOf } from './lease-glimpse.ts';
 import { leaseRequestArgs, refusalOf } from './request-phase.ts';
 import { RunChild } from './run-child.ts';
 import type { StackContext } from './stack-context.ts';
-import { judgeEnd, outcomeRecord } from './stack-run-ends.ts';
 import type { RunFacts } from './stack-run-facts.ts';
 import type { ParkedPhase, RunAction, RunEvent, RunState } from './stack-run-model.ts';
-
-export interface RunRequest {
-  readonly command: 'stack run' | 'stack up';
-  readonly argv: readonly string[];
-  readonly cwd: string;
-  readonly mode: 'attached' | 'detached';
-  readonly priority: number;
-  readonly timeoutMs: number;
-  readonly provisionTimeoutMs: number;
-  readonly reapTimeoutMs: number;
-  readonly hardTtlMs: number | null;
-  readonly connectionFile: string | null;
-  readonly labels: Record<string, string>;
-  readonly onProgress: (progress: {
-    phase: ParkedPhase;
-    end?: ParkEnd;
-    lease: RunFacts['lease'];
-    facts: RunFacts;
-  }) => void;
-}
+import { conditionOf, type RunRequest } from './stack-run-request.ts';
 
 interface PhaseOptions {
   readonly context: StackContext;
@@ -48,7 +28,6 @@ interface PhaseOptions {
 
 type StartingAction = Exclude<RunAction, { type: 'finish' | 'abandon_claim' | 'end_park' | 'stop_child' }>;
 
-const REPORT_TIMEOUT_MS = 1_000;
 const CALL_TIMEOUT_MS = 30_000;
 
 export class RunPhases {
@@ -284,7 +263,7 @@ export class RunPhases {
         { timeoutMs: Math.min(CALL_TIMEOUT_MS, Math.max(1, this.#reapDeadline() - systemClock.monotonicMs())) },
       );
       facts.see(answer.lease);
-      return { type: 'released', lease: glimpseOf(answer.lease) };
+      return { type: 'released', lease: glimpseOf(answer.lease), changed: answer.changed };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       return { type: 'release_failed', code: error.code, message: error.message };
@@ -309,28 +288,5 @@ export class RunPhases {
   /** What must be done before this process ends. */
   settled(): Promise<unknown> {
     return this.#abandoning;
-  }
-
-  /** Who decided, told once; never on the way of anything. */
-  async reportOutcome(state: RunState): Promise<void> {
-    const { client, facts, request } = this.#o;
-    if (state.end === null || state.lease === null) return;
-    const verdict = judgeEnd(state.end, state.cleanup, request.command === 'stack run' ? 'run' : 'up');
-    const facts_ = { admitted: facts.lease?.fencing_token !== null, hadIncident: facts.incident?.recovered === false };
-    const record = outcomeRecord(state.end, verdict, facts_);
-    const args = { lease_id: state.lease.lease_id, ...record, idempotency_key: `${this.#token}.outcome` };
-    await client.call('report_outcome', args, { timeoutMs: REPORT_TIMEOUT_MS }).catch(() => null);
-  }
-}
-
-function conditionOf(phase: ParkedPhase, leaseId: string): string {
-  switch (phase) {
-    case 'queue':
-      return `lease:id=${leaseId}`;
-    case 'provision':
-      return `lease:id=${leaseId},state=active`;
-    case 'slot':
-    case 'proof':
-      return `lease:id=${leaseId},state=reaped`;
   }
 }

@@ -6,7 +6,7 @@ import type { StackContext } from './stack-context.ts';
 import { judgeEnd } from './stack-run-ends.ts';
 import type { RunFacts } from './stack-run-facts.ts';
 import type { CleanupState, RunEnd, RunState } from './stack-run-model.ts';
-import type { RunRequest } from './stack-run-phases.ts';
+import type { RunRequest } from './stack-run-request.ts';
 
 interface ReceiptQuestion {
   context: StackContext;

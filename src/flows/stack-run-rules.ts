@@ -83,7 +83,7 @@ export function runStep(state: RunState, event: RunEvent): RunTransition {
     case 'released':
       return state.phase === 'slot_release'
         ? predecessorReleased(state, event.lease.lease_id)
-        : released(state, event.lease);
+        : released(state, event.lease, event.changed);
     case 'release_failed':
       if (state.phase === 'slot_release')
         return finish(state, { by: 'failure', code: event.code, message: event.message });

@@ -7,11 +7,13 @@ import type { CoordinatorClient } from '../client/calls.ts';
 import { onTerminationSignals } from '../platform/signals.ts';
 import type { StackReceipt } from '../protocol/stack-receipt.ts';
 import { EventQueue } from './event-queue.ts';
+import { reportOutcome } from './report-outcome.ts';
 import type { StackContext } from './stack-context.ts';
 import { RunFacts } from './stack-run-facts.ts';
 import type { RunAction, RunEvent, RunOptions, RunState } from './stack-run-model.ts';
-import { RunPhases, type RunRequest } from './stack-run-phases.ts';
+import { RunPhases } from './stack-run-phases.ts';
 import { runReceipt } from './stack-run-receipt.ts';
+import type { RunRequest } from './stack-run-request.ts';
 import { runStep, startRun } from './stack-run-rules.ts';
 
 export interface RunResult {
@@ -35,7 +37,7 @@ export async function runStack(
     while (!perform(phases, actions, state)) ({ state, actions } = runStep(state, await queue.next()));
     const receipt = runReceipt({ context, request, state, facts });
     await phases.settled();
-    await phases.reportOutcome(state);
+    await reportOutcome(client, state, facts);
     return { receipt, state, facts };
   } finally {
     unlisten();

@@ -6,19 +6,14 @@ import { eventually } from '../support/eventually.ts';
 import { EMPTY_STACK, script, WEB_STACK } from '../support/sample-stacks.ts';
 import { BINARY, makeStage } from '../support/stage.ts';
 
+const TELL_ARGV = join(import.meta.dir, '../fixtures/processes/tell-argv.mjs');
+
 describe('the command of a run', () => {
   test('gets its arguments byte for byte', async () => {
     await using stage = await makeStage();
     const worktree = stage.worktree({ config: EMPTY_STACK });
     const odd = ['--help', '', 'two words', '"quoted"', "it's", 'line\nbreak', 'ünï 🐝', '-x', '--', '$HOME', '*'];
-    const run = await stage.botbuddy(worktree, [
-      'stack',
-      'run',
-      '--reap',
-      '--',
-      ...script('console.log(JSON.stringify(process.argv.slice(1)))'),
-      ...odd,
-    ]);
+    const run = await stage.botbuddy(worktree, ['stack', 'run', '--reap', '--', process.execPath, TELL_ARGV, ...odd]);
     expect(JSON.parse(run.stdout.split('\n')[0] ?? '')).toEqual(odd);
   });
 

@@ -126,7 +126,7 @@ describe('cleanup', () => {
     const { state, actions } = play({ cleanup: 'idle' }, [
       ...ACTIVE,
       exited(0),
-      { type: 'released', lease: glimpse('idle') },
+      { type: 'released', lease: glimpse('idle'), changed: true },
     ]);
     expect(actions.at(-2)).toEqual([{ type: 'release', lease_id: LEASE_ID, how: 'idle', disposition: 'destroy' }]);
     expect(types(actions.at(-1))).toEqual(['mark_claims_idle']);
@@ -142,7 +142,7 @@ describe('cleanup', () => {
     const { state, actions } = play({}, [
       ...ACTIVE,
       exited(0),
-      { type: 'released', lease: glimpse('reaping') },
+      { type: 'released', lease: glimpse('reaping'), changed: true },
       parked('matched', { lease: reaped }),
       { type: 'claims_released', released: true, reason: null },
     ]);
@@ -159,7 +159,12 @@ describe('cleanup', () => {
     ['a reaped row without a proof', parked('matched', { lease: glimpse('reaped', { cleanup_verified: null }) })],
     ['a signed reap without a receipt', parked('matched', { lease: { ...reaped, cleanup_receipt_id: null } })],
   ])('%s keeps the claims and ends unproven', (_, event) => {
-    const { state, actions } = play({}, [...ACTIVE, exited(0), { type: 'released', lease: glimpse('reaping') }, event]);
+    const { state, actions } = play({}, [
+      ...ACTIVE,
+      exited(0),
+      { type: 'released', lease: glimpse('reaping'), changed: true },
+      event,
+    ]);
     expect(types(actions.at(-1))).toEqual(['finish']);
     expect(state).toMatchObject({ claim: 'kept', cleanup: { kind: 'unproven' }, claimReason: 'cleanup_unproven' });
   });
@@ -177,7 +182,11 @@ describe('cleanup', () => {
     const { state, actions } = play({}, [
       ...ADMITTED.slice(0, 2),
       { type: 'bind_failed', code: 'STACK_CONTEXT_BIND_FAILED', message: 'replaced' },
-      { type: 'released', lease: { ...reaped, cleanup_proof: 'never_provisioned', cleanup_receipt_id: null } },
+      {
+        type: 'released',
+        lease: { ...reaped, cleanup_proof: 'never_provisioned', cleanup_receipt_id: null },
+        changed: true,
+      },
     ]);
     expect(types(actions.at(-1))).toEqual(['finish']);
     expect(state).toMatchObject({ claim: 'lost', end: { by: 'failure' } });
@@ -194,6 +203,12 @@ describe('ends', () => {
     expect(actions.at(-2)).toEqual([{ type: 'stop_child', signal: 'SIGTERM' }]);
     expect(actions.at(-1)).toMatchObject([{ type: 'release', how: 'reap' }]);
     expect(state.end).toMatchObject({ by: 'fence' });
+  });
+
+  test('a lease that was lost while the command ended is a lost lease, whatever the command came to', () => {
+    const lost = glimpse('reaping', { reap_reason: 'stack_lost' });
+    const { state } = play({}, [...ACTIVE, exited(0), { type: 'released', lease: lost, changed: false }]);
+    expect(state.end).toMatchObject({ by: 'fence', code: 'LEASE_LOST' });
   });
 
   test('a signal while parked ends the park and gives the lease back', () => {

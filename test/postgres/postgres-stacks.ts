@@ -113,18 +113,24 @@ async function makeWorktrees(): Promise<string[]> {
   return paths;
 }
 
-/** Servers of this home: postgres processes whose parent is none. */
+/** Servers of this home: its postgres processes that no other of them has forked. */
 function liveServers(): number {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      try {
-        const argv = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-        return /(^|\/)postgres$/.test(argv[0] ?? '') && argv.some((word) => word.startsWith(join(home, 'stacks')));
-      } catch {
-        return false;
-      }
-    }).length;
+  const ours = new Map(
+    readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .flatMap((pid) => {
+        try {
+          const argv = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+          const isOurs =
+            /(^|\/)postgres$/.test(argv[0] ?? '') && argv.some((word) => word.startsWith(join(home, 'stacks')));
+          const parent = /^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+          return isOurs ? [[pid, parent] as const] : [];
+        } catch {
+          return [];
+        }
+      }),
+  );
+  return [...ours.values()].filter((parent) => !ours.has(parent)).length;
 }
 
 const problems: string[] = [];

@@ -1,0 +1,36 @@
+/** What a run was asked for, and what each of its parks waits for. */
+import type { ParkEnd } from '../client/park.ts';
+import type { RunFacts } from './stack-run-facts.ts';
+import type { ParkedPhase } from './stack-run-model.ts';
+
+export interface RunRequest {
+  readonly command: 'stack run' | 'stack up';
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly mode: 'attached' | 'detached';
+  readonly priority: number;
+  readonly timeoutMs: number;
+  readonly provisionTimeoutMs: number;
+  readonly reapTimeoutMs: number;
+  readonly hardTtlMs: number | null;
+  readonly connectionFile: string | null;
+  readonly labels: Record<string, string>;
+  readonly onProgress: (progress: {
+    phase: ParkedPhase;
+    end?: ParkEnd;
+    lease: RunFacts['lease'];
+    facts: RunFacts;
+  }) => void;
+}
+
+export function conditionOf(phase: ParkedPhase, leaseId: string): string {
+  switch (phase) {
+    case 'queue':
+      return `lease:id=${leaseId}`;
+    case 'provision':
+      return `lease:id=${leaseId},state=active`;
+    case 'slot':
+    case 'proof':
+      return `lease:id=${leaseId},state=reaped`;
+  }
+}
