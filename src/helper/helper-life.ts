@@ -18,7 +18,8 @@ const log = logger('helper');
 const PRESENCE_POLL_MS = 400;
 const STREAM_RETRY_MS_MAX = 2_000;
 
-export type LifeEnd = 'farewell' | 'told_to_end' | 'nothing_to_do' | 'superseded';
+/** `outdated`: the coordinator is of another version, and starts a Helper of its own once this one is gone. */
+export type LifeEnd = 'farewell' | 'told_to_end' | 'nothing_to_do' | 'superseded' | 'outdated';
 
 export interface LifeOptions {
   readonly link: CoordinatorLink;
@@ -108,7 +109,9 @@ export class HelperLife {
       if (this.#ended !== null) return false;
       this.#failures += 1;
       log.warn('the beacon was not taken', { failures: this.#failures, error });
-      if (failureOf(error).error_class === 'HELPER_SUPERSEDED') this.end('superseded');
+      const code = failureOf(error).error_class;
+      if (code === 'HELPER_SUPERSEDED') this.end('superseded');
+      if (code === 'version_mismatch' && this.#options.embedded) this.end('outdated');
       afterRound(false);
       return false;
     }

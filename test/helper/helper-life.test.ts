@@ -205,6 +205,14 @@ describe('the life of a Helper', () => {
     expect(await world.life.run()).toBe('superseded');
   });
 
+  test('makes room for the Helper of a coordinator of another version', async () => {
+    await using world = setUp();
+    world.coordinator.once('host_beacon', () => {
+      throw new Failure('version_mismatch', 'update the older of the two');
+    });
+    expect(await world.life.run()).toBe('outdated');
+  });
+
   test('goes on after a beacon that was not taken', async () => {
     await using world = setUp();
     world.coordinator.unreachableOnce('host_beacon');
