@@ -19,32 +19,30 @@ import {
 } from '../log/event-log.ts';
 import type { Failure } from '../platform/failure.ts';
 
-/** What an input is made from, and its answer: the committed state with this batch's earlier inputs in it. */
-export interface Look {
+/** The committed state with this batch's earlier inputs in it. */
+export interface BatchLook {
   readonly state: State;
   readonly now: number;
   archivedLease(id: string): Lease | null;
   archivedWait(id: string): StoredBody<'wait'> | null;
 }
 
-/** Instead of an input: the answer is already there and nothing needs to be stepped. */
-export class Settled {
+/** In place of an input: there is nothing to step. */
+export interface SettledInput {
+  readonly type: 'settled';
   readonly reply: unknown;
-  constructor(reply: unknown) {
-    this.reply = reply;
-  }
 }
 
-export type Answer<R> = { seq: number } & ({ ok: true; reply: R } | { ok: false; refusal: Refusal });
+export type Told = { ok: true; reply: unknown } | { ok: false; refusal: Refusal };
 
 export interface Pending {
   readonly principal: string;
   readonly idempotency: { key: string; args_hash: string } | null;
   readonly archive: readonly ArchiveRef[];
   readonly statement: StatementRow | null;
-  readonly build: (look: Look) => Input | Settled;
-  readonly render: (reply: Replies[InputType], look: Look) => unknown;
-  readonly resolve: (answer: Answer<unknown>) => void;
+  readonly build: (look: BatchLook) => Input | SettledInput;
+  readonly render: (reply: Replies[InputType], look: BatchLook) => unknown;
+  readonly resolve: (answer: { seq: number } & Told) => void;
   readonly reject: (failure: Failure) => void;
 }
 
@@ -57,8 +55,6 @@ export class InputFault {
     this.cause = cause;
   }
 }
-
-export type Told = { ok: true; reply: unknown } | { ok: false; refusal: Refusal };
 
 export function readsOf(batch: readonly Pending[]): CommitReads {
   const idempotency: IdempotencyRef[] = [];
@@ -106,7 +102,7 @@ export class Batch {
     if (stored !== null) return stored;
     const look = this.#look();
     const input = pending.build(look);
-    if (input instanceof Settled) return { ok: true, reply: input.reply };
+    if (input.type === 'settled') return { ok: true, reply: input.reply };
     const result = step(this.#state, input, this.#context);
     if (!result.ok) return { ok: false, refusal: result.refusal };
     this.events.push(...result.events);
@@ -134,7 +130,7 @@ export class Batch {
     this.#replies.set(idempotencyId(ref), { ...ref, args_hash: idempotency.args_hash, reply });
   }
 
-  #look(): Look {
+  #look(): BatchLook {
     const archived = (kind: ArchiveRow['kind'], id: string) =>
       this.#ended.get(archiveId(kind, id)) ?? this.#view.archived.get(archiveId(kind, id)) ?? null;
     return {

@@ -12,13 +12,25 @@ import { Failure } from '../platform/failure.ts';
 import { logger } from '../platform/logging.ts';
 import { newId } from '../platform/random.ts';
 import { after } from '../platform/timers.ts';
-import { type Answer, Batch, InputFault, type Look, type Pending, readsOf, Settled } from './_batch.ts';
+import { Batch, type BatchLook, InputFault, type Pending, readsOf, type SettledInput } from './_batch.ts';
 import { applyMissed, foldLog } from './_fold-log.ts';
 import type { CoordinatorClock } from './coordinator-clock.ts';
 
-export { type Answer, type Look, Settled } from './_batch.ts';
-
 export const ENGINE_BOUNDS = { batchInputsMax: 512, queuedInputsMax: 10_000, eventsPerSnapshot: 5_000 } as const;
+
+/** What an input is made from, and what its answer is rendered from. */
+export type Look = BatchLook;
+
+export type Answer<R> = { seq: number } & ({ ok: true; reply: R } | { ok: false; refusal: Refusal });
+
+/** Instead of an input: the answer is already there and nothing needs to be stepped. */
+export class Settled implements SettledInput {
+  readonly type = 'settled';
+  readonly reply: unknown;
+  constructor(reply: unknown) {
+    this.reply = reply;
+  }
+}
 
 export interface EngineOptions {
   log: EventLog;

@@ -3,12 +3,12 @@
  * Checks who asks and parses once; what a call means is the tool's. Catches broadly: nothing thrown inside may leave
  * a caller without a typed answer.
  */
-import type * as z from 'zod';
 import type { Principal } from '../core/inputs.ts';
 import { Failure } from '../platform/failure.ts';
 import { logger } from '../platform/logging.ts';
 import { outcomeOf } from '../protocol/outcomes.ts';
-import type { ToolAnswer, ToolName } from '../protocol/tool-calls.ts';
+import type { ToolAnswer, ToolCalls, ToolName } from '../protocol/tool-calls.ts';
+import type { ArgsSchema } from '../protocol/tool-schemas.ts';
 import { SEEN_SEQ_HEADER, VERSION_HEADER } from '../protocol/version.ts';
 import { checkHost, checkMethod, checkOrigin, type Door, readJsonBody } from './_request-checks.ts';
 import type { StreamHub } from './event-stream.ts';
@@ -136,7 +136,7 @@ function seenSeqOf(request: Request): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-function parseArgs<T>(schema: z.ZodType<T>, body: unknown): T {
+function parseArgs<N extends ToolName>(schema: ArgsSchema<N>, body: unknown): ToolCalls[N]['args'] {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   const issue = result.error.issues[0];

@@ -3,22 +3,15 @@
  * knows only the SHA-256. Whoever can read the file is the owner. Comparisons take the same time for every wrong token.
  */
 import { timingSafeEqual } from 'node:crypto';
-import * as z from 'zod';
 import type { Principal } from '../core/inputs.ts';
 import type { EventLog } from '../log/event-log.ts';
 import type { Clock } from '../platform/clock.ts';
 import { readTextIfPresent, writeFileDurable } from '../platform/durable-files.ts';
 import { isToken, randomToken, sha256Hex } from '../platform/random.ts';
 import { EMBEDDED_SERVER, LOCAL_TENANT, OWNER_PRINCIPAL, OWNER_TOKEN_PREFIX } from '../protocol/local-identity.ts';
+import { ownerFileSchema } from '../protocol/owner-file.ts';
 
 const META_NAME = 'owner_token_sha256';
-
-const ownerFileSchema = z.object({
-  schema_version: z.literal(1),
-  token: z.string().refine((token) => isToken(OWNER_TOKEN_PREFIX, token)),
-  server: z.literal(EMBEDDED_SERVER),
-  created_at: z.string(),
-});
 
 export interface Authenticator {
   /** Who sent this Authorization header; null when nobody we know. */
@@ -50,7 +43,7 @@ function readToken(path: string): string | null {
   const text = readTextIfPresent(path);
   if (text === null) return null;
   const parsed = ownerFileSchema.safeParse(parseJson(text));
-  if (parsed.success) return parsed.data.token;
+  if (parsed.success && isToken(OWNER_TOKEN_PREFIX, parsed.data.token)) return parsed.data.token;
   writeFileDurable(`${path}.replaced`, text);
   return null;
 }

@@ -4,31 +4,13 @@
  * with `signature_valid: false`: it proves nothing, and the refusal is the machines' to make.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
-import * as z from 'zod';
 import type { StatementFacts } from '../core/inputs.ts';
 import type { Host } from '../core/model.ts';
 import type { StatementRow } from '../log/event-log.ts';
 import { Failure } from '../platform/failure.ts';
 import { newId } from '../platform/random.ts';
+import { statementBodySchema } from '../protocol/statement-body.ts';
 import type { SignedStatement, StatementBody } from '../protocol/tool-calls.ts';
-
-const presence = z.enum(['absent', 'present', 'unknown']);
-
-const statementBodySchema = z.object({
-  schema_version: z.literal(1),
-  kind: z.enum(['reap', 'rollback', 'pre_driver']),
-  lease_id: z.string(),
-  slot: z.string(),
-  tenant: z.string(),
-  host_id: z.string(),
-  fencing_token: z.int(),
-  plan_digest: z.string(),
-  disposition: z.enum(['destroy', 'stop']),
-  looked_for: z.array(z.object({ kind: z.string(), id: z.string(), before: z.string(), after: presence })),
-  looked_at: z.string(),
-  helper_version: z.string(),
-  nonce: z.string(),
-}) satisfies z.ZodType<StatementBody>;
 
 export interface CheckedStatement {
   facts: StatementFacts;

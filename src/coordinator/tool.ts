@@ -1,9 +1,9 @@
 /** What a tool is: a strict schema at the door, and a handler that turns arguments into an input and its answer. */
-import type * as z from 'zod';
 import type { Principal, Refusal } from '../core/inputs.ts';
 import type { EventLog } from '../log/event-log.ts';
 import { sha256Hex } from '../platform/random.ts';
 import type { ToolCalls, ToolName } from '../protocol/tool-calls.ts';
+import type { ArgsSchema } from '../protocol/tool-schemas.ts';
 import type { CoordinatorClock } from './coordinator-clock.ts';
 import type { Answer, Engine } from './engine.ts';
 import type { LivenessTable } from './liveness-table.ts';
@@ -32,7 +32,7 @@ export interface ToolContext extends Coordinator {
 }
 
 export interface Tool<N extends ToolName> {
-  readonly schema: z.ZodType<ToolCalls[N]['args']>;
+  readonly schema: ArgsSchema<N>;
   /** A Helper's own traffic does not keep an embedded coordinator from ending by itself. */
   readonly fromHelper?: true;
   readonly handle: (args: ToolCalls[N]['args'], context: ToolContext) => Promise<Answer<ToolCalls[N]['result']>>;

@@ -120,12 +120,12 @@ export function leaseArgs(
   const token = newId();
   return {
     lease_id: newId(),
-    agent: `/work/${slot}`,
+    agent: `/worktrees/${slot}`,
     slot,
     project: `bb-local-${slot}`,
     host_key: OWN_HOST.host_key,
     machine_id: OWN_HOST.machine_id,
-    worktree_root: `/work/${slot}`,
+    worktree_root: `/worktrees/${slot}`,
     stack_path: '.',
     mode: 'attached',
     units: 1,
@@ -150,7 +150,7 @@ export function waitArgs(
   const id = newId();
   return {
     wait_session_id: id,
-    agent: '/work/a',
+    agent: '/worktrees/a',
     conditions,
     mode: 'all',
     timeout_ms: 600_000,

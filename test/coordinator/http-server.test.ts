@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { BODY_BYTES_MAX } from '../../src/coordinator/_request-checks.ts';
-import { parseAddress } from '../../src/coordinator/listen.ts';
 import { TOOLS } from '../../src/coordinator/tool-table.ts';
 import { OUTCOMES } from '../../src/protocol/outcomes.ts';
 import type { ToolName } from '../../src/protocol/tool-calls.ts';
@@ -283,39 +280,4 @@ describe('calls that count', () => {
       'report_stack_lost',
     ]);
   });
-});
-
-describe('the table of outcomes', () => {
-  test('knows every refusal of the machines and every failure of this room', () => {
-    const unknown: string[] = [];
-    for (const room of ['core', 'coordinator', 'log']) {
-      const dir = join(import.meta.dir, '../../src', room);
-      for (const file of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
-        if (!file.endsWith('.ts')) continue;
-        const source = readFileSync(join(dir, file), 'utf8');
-        for (const match of source.matchAll(/(?:refuse|refused|refusal|new Failure)\(\s*'([A-Za-z_]+)'/g)) {
-          const code = match[1] ?? '';
-          if (!Object.hasOwn(OUTCOMES, code)) unknown.push(`${room}/${file}: ${code}`);
-        }
-      }
-    }
-    expect(unknown).toEqual([]);
-  });
-});
-
-describe('addresses to listen on', () => {
-  test.each([
-    ['127.0.0.1:0', { hostname: '127.0.0.1', port: 0 }],
-    ['localhost:8080', { hostname: 'localhost', port: 8080 }],
-    ['[::1]:8080', { hostname: '::1', port: 8080 }],
-  ])('%s is loopback', (address, expected) => {
-    expect(parseAddress(address)).toEqual(expected);
-  });
-
-  test.each(['0.0.0.0:80', '[::]:80', 'example.com:80', '127.0.0.1', '127.0.0.1:99999', ':80', '::1:80', ''])(
-    '%p is refused',
-    (address) => {
-      expect(() => parseAddress(address)).toThrow(expect.objectContaining({ code: 'setting_invalid' }));
-    },
-  );
 });

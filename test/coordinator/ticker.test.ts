@@ -65,7 +65,10 @@ describe('time passes through the ticker', () => {
     const helper = await new FakeHelper(harness).start(1);
     const idle = await harness.call('request_stack_lease', leaseArgs('idle'));
     await helper.activate(idle.lease.lease_id);
-    const queued = await harness.call('request_stack_lease', leaseArgs('queued', { queue_timeout_ms: 60, units: 1 }));
+    const queued = await harness.call(
+      'request_stack_lease',
+      leaseArgs('queued', { mode: 'detached', queue_timeout_ms: 60 }),
+    );
     const timer = await harness.call('wait', waitArgs(['timer:40ms']));
     const deadline = await harness.call('wait', waitArgs(['timer:1h'], { timeout_ms: 50 }));
     const outcome = async (wait_session_id: string) =>
@@ -133,7 +136,7 @@ describe('a downtime expires nobody', () => {
   ])('a wall clock that jumps %s gives everybody one grace period', async (_way, ms) => {
     const clock = new ShiftedTime();
     const harness = await make({ leaseTtlMs: 300, clock });
-    const lease = leaseArgs('a', { ttl_ms: 60_000, queue_timeout_ms: 60_000 });
+    const lease = leaseArgs('a', { mode: 'detached', queue_timeout_ms: 60_000 });
     await harness.call('request_stack_lease', lease);
     const timer = await harness.call('wait', waitArgs(['timer:50m'], { timeout_ms: 10 * HOUR }));
     const before = harness.parts.clock.now();

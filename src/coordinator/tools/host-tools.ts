@@ -1,28 +1,15 @@
 /** Hosts over the wire: a Helper's registration and beacon, and what people may see of a host. */
-import * as z from 'zod';
 import type { Host, Lease, State } from '../../core/model.ts';
 import { hostLedger } from '../../core/views.ts';
 import { Failure } from '../../platform/failure.ts';
 import type { HostView, LeaseForHelper, ToolCalls } from '../../protocol/tool-calls.ts';
+import { TOOL_SCHEMAS } from '../../protocol/tool-schemas.ts';
 import { formatCursor } from '../cursor.ts';
 import { ed25519Key } from '../statement-check.ts';
 import type { Tool, ToolContext } from '../tool.ts';
-import { id } from './_fields.ts';
-
-const capacityUnits = z.int().min(0).max(1_000_000);
 
 export const registerHost: Tool<'register_host'> = {
-  schema: z.strictObject({
-    host_id: id,
-    host_key: id,
-    machine_id: id.nullable(),
-    capacity_units: capacityUnits,
-    protocol_version: z.int().min(1),
-    helper_version: id,
-    incarnation: id,
-    key_id: id,
-    public_key: z.string().max(1_024),
-  }),
+  schema: TOOL_SCHEMAS.register_host,
   fromHelper: true,
   handle: async ({ machine_id, ...registration }, { engine, caller, liveness }) => {
     if (ed25519Key(registration.public_key) === null) {
@@ -40,7 +27,7 @@ export const registerHost: Tool<'register_host'> = {
 };
 
 export const hostBeacon: Tool<'host_beacon'> = {
-  schema: z.strictObject({ host_id: id, incarnation: id, capacity_units: capacityUnits }),
+  schema: TOOL_SCHEMAS.host_beacon,
   fromHelper: true,
   handle: async (beacon, { engine, caller, liveness }) => {
     const answer = await engine.submit<'host_beacon', ToolCalls['host_beacon']['result']>(
@@ -87,7 +74,7 @@ export function leaseForHelper(lease: Lease): LeaseForHelper {
 }
 
 export const listHosts: Tool<'list_hosts'> = {
-  schema: z.strictObject({}),
+  schema: TOOL_SCHEMAS.list_hosts,
   handle: (_args, context) =>
     context.engine.look((state) => {
       const hosts = [...state.hosts.values()].map((host) => hostView(host, context));
@@ -109,7 +96,7 @@ function hostView(host: Host, { liveness, clock }: ToolContext): HostView {
 }
 
 export const getHostLedger: Tool<'get_host_ledger'> = {
-  schema: z.strictObject({ host_key: id.exactOptional() }),
+  schema: TOOL_SCHEMAS.get_host_ledger,
   handle: ({ host_key }, { engine, caller, ownHost, seenSeq }) =>
     engine.look((state) => {
       const named = [...state.hosts.values()].find((host) => host.host_key === host_key);

@@ -1,26 +1,17 @@
 /** A Helper's work over the wire. Every finish carries what the Helper saw, checked here before the machines judge it. */
-import * as z from 'zod';
 import type { InputType, Replies } from '../../core/inputs.ts';
 import type { Host, Lease } from '../../core/model.ts';
 import { leaseView } from '../../core/views.ts';
 import type { LeaseView } from '../../protocol/records.ts';
 import type { SignedStatement, ToolCalls } from '../../protocol/tool-calls.ts';
+import { TOOL_SCHEMAS } from '../../protocol/tool-schemas.ts';
 import type { Look } from '../engine.ts';
 import { type CheckedStatement, checkStatement } from '../statement-check.ts';
 import type { Tool, ToolContext } from '../tool.ts';
-import { fencingToken, id, leaseId, signedStatement, text } from './_fields.ts';
 import { leaseForHelper } from './host-tools.ts';
 
-const jobToken = fencingToken;
-
-export const connection = z.strictObject({
-  host: z.string().min(1).max(255),
-  ports: z.record(z.string().max(255), z.int().min(1).max(65_535)),
-  urls: z.record(z.string().max(255), text),
-});
-
 export const claimJob: Tool<'claim_job'> = {
-  schema: z.strictObject({ job_id: id, host_id: id, incarnation: id }),
+  schema: TOOL_SCHEMAS.claim_job,
   fromHelper: true,
   handle: (claim, { engine, caller }) =>
     engine.submit<'claim_job', ToolCalls['claim_job']['result']>(
@@ -33,7 +24,7 @@ export const claimJob: Tool<'claim_job'> = {
 };
 
 export const renewJob: Tool<'renew_job'> = {
-  schema: z.strictObject({ job_id: id, job_token: jobToken }),
+  schema: TOOL_SCHEMAS.renew_job,
   fromHelper: true,
   handle: async (renewal, { engine, caller, liveness }) => {
     const answer = await engine.submit<'renew_job', ToolCalls['renew_job']['result']>(
@@ -46,13 +37,7 @@ export const renewJob: Tool<'renew_job'> = {
 };
 
 export const completeJob: Tool<'complete_job'> = {
-  schema: z.strictObject({
-    job_id: id,
-    job_token: jobToken,
-    connection: connection.nullable(),
-    reprovisioned: text.nullable(),
-    statement: signedStatement.nullable(),
-  }),
+  schema: TOOL_SCHEMAS.complete_job,
   fromHelper: true,
   handle: async ({ statement, ...rest }, context) => {
     const checked = await checkedFor(rest.job_id, statement, context);
@@ -64,13 +49,7 @@ export const completeJob: Tool<'complete_job'> = {
 };
 
 export const failJob: Tool<'fail_job'> = {
-  schema: z.strictObject({
-    job_id: id,
-    job_token: jobToken,
-    error: text,
-    error_class: id,
-    statement: signedStatement.nullable(),
-  }),
+  schema: TOOL_SCHEMAS.fail_job,
   fromHelper: true,
   handle: async ({ statement, ...rest }, context) => {
     const checked = await checkedFor(rest.job_id, statement, context);
@@ -82,7 +61,7 @@ export const failJob: Tool<'fail_job'> = {
 };
 
 export const deferJob: Tool<'defer_job'> = {
-  schema: z.strictObject({ job_id: id, job_token: jobToken, reason: text, statement: signedStatement.nullable() }),
+  schema: TOOL_SCHEMAS.defer_job,
   fromHelper: true,
   handle: async ({ statement, ...rest }, context) => {
     const checked = await checkedFor(rest.job_id, statement, context);
@@ -94,13 +73,7 @@ export const deferJob: Tool<'defer_job'> = {
 };
 
 export const reportStackLost: Tool<'report_stack_lost'> = {
-  schema: z.strictObject({
-    lease_id: leaseId,
-    host_id: id,
-    incarnation: id,
-    fencing_token: fencingToken,
-    error: text,
-  }),
+  schema: TOOL_SCHEMAS.report_stack_lost,
   fromHelper: true,
   handle: (report, { engine, caller }) =>
     engine.submit<'stack_lost', { lease: LeaseView }>(

@@ -1,49 +1,15 @@
 /** Leases over the wire: ask, read, list, touch, give back. */
-import * as z from 'zod';
 import type { LeaseRequest } from '../../core/inputs.ts';
 import type { Lease, State } from '../../core/model.ts';
 import { hostLedger, leaseView } from '../../core/views.ts';
 import { Failure } from '../../platform/failure.ts';
 import { newId } from '../../platform/random.ts';
 import type { ConsideredHost, RequestStackLeaseArgs, ToolCalls } from '../../protocol/tool-calls.ts';
+import { TOOL_SCHEMAS } from '../../protocol/tool-schemas.ts';
 import { idempotencyOf, isOwn, refusal, type Tool, type ToolContext } from '../tool.ts';
-import {
-  disposition,
-  durationMs,
-  fencingToken,
-  id,
-  idempotencyKey,
-  labels,
-  leaseId,
-  leaseMode,
-  path,
-  portBlock,
-  text,
-} from './_fields.ts';
 
 export const requestStackLease: Tool<'request_stack_lease'> = {
-  schema: z.strictObject({
-    lease_id: leaseId.exactOptional(),
-    agent: z.string().min(1).max(4_096),
-    slot: id,
-    project: id,
-    host_key: id,
-    machine_id: id.nullable(),
-    worktree_root: path,
-    stack_path: path,
-    mode: leaseMode,
-    units: z.number(),
-    priority: z.int().min(-100).max(100),
-    blocks: z.array(portBlock).max(64),
-    claim_token: id,
-    plan_digest: id,
-    ttl_ms: durationMs.min(1),
-    idle_ttl_ms: durationMs,
-    hard_ttl_ms: durationMs.nullable(),
-    queue_timeout_ms: durationMs,
-    labels,
-    idempotency_key: idempotencyKey,
-  }),
+  schema: TOOL_SCHEMAS.request_stack_lease,
   handle: async (args, context) => {
     const request = await leaseRequestOf(args, context);
     return context.engine.submit<'request_lease', ToolCalls['request_stack_lease']['result']>(
@@ -93,7 +59,7 @@ function consideredHosts(state: State, lease: Lease): ConsideredHost[] {
 }
 
 export const getStackLease: Tool<'get_stack_lease'> = {
-  schema: z.strictObject({ lease_id: leaseId }),
+  schema: TOOL_SCHEMAS.get_stack_lease,
   handle: async ({ lease_id }, { engine, log, caller, seenSeq }) => {
     const live = await engine.look((state) => {
       const lease = state.leases.get(lease_id);
@@ -113,11 +79,7 @@ export const getStackLease: Tool<'get_stack_lease'> = {
 };
 
 export const listStackLeases: Tool<'list_stack_leases'> = {
-  schema: z.strictObject({
-    worktree_root: path.exactOptional(),
-    slot: id.exactOptional(),
-    claim_token: id.exactOptional(),
-  }),
+  schema: TOOL_SCHEMAS.list_stack_leases,
   handle: ({ worktree_root, slot, claim_token }, { engine, caller, seenSeq }) =>
     engine.look((state) => {
       const leases = [...state.leases.values()].filter(
@@ -132,7 +94,7 @@ export const listStackLeases: Tool<'list_stack_leases'> = {
 };
 
 export const touchStackLease: Tool<'touch_stack_lease'> = {
-  schema: z.strictObject({ lease_id: leaseId, fencing_token: fencingToken.nullable() }),
+  schema: TOOL_SCHEMAS.touch_stack_lease,
   handle: async ({ lease_id, fencing_token }, { engine, caller, liveness }) => {
     const answer = await engine.submit<'touch_lease', ToolCalls['touch_stack_lease']['result']>(
       { type: 'touch_lease', lease_id, fencing_token, by: caller },
@@ -144,15 +106,7 @@ export const touchStackLease: Tool<'touch_stack_lease'> = {
 };
 
 export const releaseStackLease: Tool<'release_stack_lease'> = {
-  schema: z.strictObject({
-    lease_id: leaseId,
-    claim_token: id.nullable(),
-    how: z.enum(['idle', 'reap']),
-    disposition,
-    idle_ttl_ms: durationMs.nullable(),
-    reason: text,
-    idempotency_key: idempotencyKey,
-  }),
+  schema: TOOL_SCHEMAS.release_stack_lease,
   handle: (args, { engine, caller }) => {
     const { idempotency_key, ...release } = args;
     return engine.submit<'release_lease', ToolCalls['release_stack_lease']['result']>(

@@ -1,13 +1,12 @@
 /** What anybody may ask of the coordinator itself, and the outcome that a finished command reports to it. */
-import * as z from 'zod';
 import { logger } from '../../platform/logging.ts';
+import { TOOL_SCHEMAS } from '../../protocol/tool-schemas.ts';
 import type { Tool } from '../tool.ts';
-import { id, idempotencyKey, leaseId } from './_fields.ts';
 
 const log = logger('outcomes');
 
 export const coordinatorStatus: Tool<'coordinator_status'> = {
-  schema: z.strictObject({}),
+  schema: TOOL_SCHEMAS.coordinator_status,
   handle: (_args, { engine, version, startedAt, seenSeq }) =>
     engine.look(
       (state) => ({
@@ -25,12 +24,7 @@ export const coordinatorStatus: Tool<'coordinator_status'> = {
 };
 
 export const reportOutcome: Tool<'report_outcome'> = {
-  schema: z.strictObject({
-    lease_id: leaseId.nullable(),
-    category: id,
-    code: id,
-    idempotency_key: idempotencyKey,
-  }),
+  schema: TOOL_SCHEMAS.report_outcome,
   handle: ({ lease_id, category, code }, { engine, seenSeq }) => {
     log.info('a command ended', { lease_id, category, code });
     return engine.look((state) => ({ seq: state.seq, ok: true, reply: { accepted: true } }), seenSeq);

@@ -1,13 +1,12 @@
 /** Waits over the wire: register, read, cancel. One that has ended is answered from the archive, whoever asks again. */
-import * as z from 'zod';
 import type { EndedWait, Lease, Wait } from '../../core/model.ts';
 import { Failure } from '../../platform/failure.ts';
 import { formatCondition, type ParsedCondition, parseCondition } from '../../protocol/conditions.ts';
 import type { ToolCalls, WaitView } from '../../protocol/tool-calls.ts';
+import { TOOL_SCHEMAS } from '../../protocol/tool-schemas.ts';
 import { formatCursor } from '../cursor.ts';
 import { Settled } from '../engine.ts';
 import { idempotencyOf, isOwn, refusal, type Tool } from '../tool.ts';
-import { durationMs, id, idempotencyKey } from './_fields.ts';
 
 function waitView(wait: Wait, ended: EndedWait | null, cursor: string): WaitView {
   return {
@@ -32,14 +31,7 @@ function parseConditions(texts: readonly string[], now: number): ParsedCondition
 }
 
 export const wait: Tool<'wait'> = {
-  schema: z.strictObject({
-    wait_session_id: id,
-    agent: z.string().min(1).max(4_096),
-    conditions: z.array(z.string().max(1_024)).max(64),
-    mode: z.enum(['all', 'any']),
-    timeout_ms: durationMs,
-    idempotency_key: idempotencyKey,
-  }),
+  schema: TOOL_SCHEMAS.wait,
   handle: async (args, { engine, clock, caller, liveness }) => {
     const { wait_session_id, agent, mode, timeout_ms } = args;
     const conditions = parseConditions(args.conditions, clock.now());
@@ -78,7 +70,7 @@ export const wait: Tool<'wait'> = {
 };
 
 export const getWait: Tool<'get_wait'> = {
-  schema: z.strictObject({ wait_session_id: id }),
+  schema: TOOL_SCHEMAS.get_wait,
   handle: async ({ wait_session_id }, { engine, log, caller, seenSeq }) => {
     const open = await engine.look((state) => {
       const found = state.waits.get(wait_session_id);
@@ -98,7 +90,7 @@ export const getWait: Tool<'get_wait'> = {
 };
 
 export const cancelWait: Tool<'cancel_wait'> = {
-  schema: z.strictObject({ wait_session_id: id, idempotency_key: idempotencyKey }),
+  schema: TOOL_SCHEMAS.cancel_wait,
   handle: (args, { engine, caller }) => {
     const { wait_session_id } = args;
     let cancelled: Wait | undefined;

@@ -1,9 +1,9 @@
-/** Fields that many tools share, each with its bound. */
+/** Fields that many tools share, each with its bound. Full zod: for the coordinator's door, never for a small command. */
 import * as z from 'zod';
-import { BOUNDS } from '../../core/bounds.ts';
-import { canonicalUuid } from '../../protocol/conditions.ts';
+import { canonicalUuid } from './conditions.ts';
 
 const DURATION_MS_MAX = 400 * 24 * 3_600_000;
+export const WIRE_BOUNDS = { labelsMax: 16, labelLengthMax: 256 } as const;
 
 export const id = z.string().min(1).max(200);
 export const text = z.string().max(4_096);
@@ -22,11 +22,20 @@ export const portBlock = z.strictObject({
 });
 
 export const labels = z
-  .record(z.string().min(1).max(BOUNDS.labelLengthMax), z.string().max(BOUNDS.labelLengthMax))
-  .refine((given) => Object.keys(given).length <= BOUNDS.labelsMax, `at most ${BOUNDS.labelsMax} labels`);
+  .record(z.string().min(1).max(WIRE_BOUNDS.labelLengthMax), z.string().max(WIRE_BOUNDS.labelLengthMax))
+  .refine((given) => Object.keys(given).length <= WIRE_BOUNDS.labelsMax, `at most ${WIRE_BOUNDS.labelsMax} labels`);
 
 export const signedStatement = z.strictObject({
   statement: z.string().max(512 * 1024),
   key_id: id,
   signature: z.string().max(1_024),
+});
+
+export const capacityUnits = z.int().min(0).max(1_000_000);
+export const jobToken = fencingToken;
+
+export const connection = z.strictObject({
+  host: z.string().min(1).max(255),
+  ports: z.record(z.string().max(255), z.int().min(1).max(65_535)),
+  urls: z.record(z.string().max(255), text),
 });
