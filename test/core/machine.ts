@@ -115,7 +115,7 @@ export class Machine {
       slot,
       project: `bb-${slot}`,
       host_id: HOST,
-      worktree_root: `/work/${slot}`,
+      worktree_root: `/worktrees/${slot}`,
       stack_path: '.',
       units: 1,
       priority: 0,
