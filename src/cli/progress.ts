@@ -1,33 +1,64 @@
 /** What a person sees while a command is parked: one line that is rewritten on a terminal, a few plain lines elsewhere. */
-import type { RunRequest } from '../flows/stack-run-request.ts';
+import type { RunProgress } from '../flows/stack-run-request.ts';
 import { systemClock } from '../platform/clock.ts';
 import { canAnimate, terminalWidth, writeStderr } from '../platform/terminal.ts';
+import { every } from '../platform/timers.ts';
 import type { HostLedger, LeaseView } from '../protocol/records.ts';
 import { ageText } from './output.ts';
 
-type Show = RunRequest['onProgress'];
-
 const CLEAR_LINE = '\r\u001b[K';
+const REDRAW_MS = 1_000;
 
-export function progressReporter(): { show: Show; clear: () => void } {
-  const animated = canAnimate();
-  let shown = false;
-  const saidOnce = new Set<string>();
-  return {
-    show: ({ phase, lease, facts }) => {
-      if (phase === 'queue' && !saidOnce.has('ledger')) {
-        saidOnce.add('ledger');
-        if (!animated) for (const line of ledgerLines(lease, facts.ledger, facts.considered)) writeStderr(`${line}\n`);
-      }
-      if (!animated) return;
-      const text = progressLine(phase, lease, facts.ledger);
-      writeStderr(`${CLEAR_LINE}${text.slice(0, terminalWidth() - 1)}`);
-      shown = true;
-    },
-    clear: () => {
-      if (shown) writeStderr(CLEAR_LINE);
-    },
-  };
+export interface ProgressReporter {
+  show(progress: RunProgress): void;
+  /** Takes the line off the terminal and draws no more. */
+  clear(): void;
+}
+
+export function progressReporter(): ProgressReporter {
+  return canAnimate() ? new LiveLine() : new PlainLines();
+}
+
+/** One line that is rewritten each second, from the second second on: what is quick shows nothing. */
+class LiveLine implements ProgressReporter {
+  #latest: RunProgress | null = null;
+  #drawn = false;
+  readonly #stop = every(REDRAW_MS, () => this.#draw());
+
+  show(progress: RunProgress): void {
+    if (progress.phase === 'child') this.#erase();
+    this.#latest = progress.phase === 'child' ? null : progress;
+  }
+
+  clear(): void {
+    this.#stop();
+    this.#erase();
+  }
+
+  #draw(): void {
+    if (this.#latest === null) return;
+    const { phase, lease, facts } = this.#latest;
+    writeStderr(`${CLEAR_LINE}${progressLine(phase, lease, facts.ledger).slice(0, terminalWidth() - 1)}`);
+    this.#drawn = true;
+  }
+
+  #erase(): void {
+    if (this.#drawn) writeStderr(CLEAR_LINE);
+    this.#drawn = false;
+  }
+}
+
+/** Once, when a run has to wait for its turn: what a log keeps of it. A host that is only starting is not worth a line. */
+class PlainLines implements ProgressReporter {
+  #said = false;
+
+  show({ phase, lease, facts }: RunProgress): void {
+    if (this.#said || phase !== 'queue' || lease?.state !== 'queued' || lease.queue_reason === 'host_starting') return;
+    this.#said = true;
+    for (const line of ledgerLines(lease, facts.ledger, facts.considered)) writeStderr(`${line}\n`);
+  }
+
+  clear(): void {}
 }
 
 function progressLine(phase: string, lease: LeaseView | null, ledger: HostLedger | null): string {

@@ -46,7 +46,7 @@ export async function runStackCommand(argv: ParsedArgv, around: CommandContext, 
       mode,
       argv: wanted.argv,
       cwd: around.cwd,
-      onProgress: progress.show,
+      onProgress: (now) => progress.show(now),
     };
     const { receipt, facts } = await runStack(context, client, request, options);
     progress.clear();

@@ -216,6 +216,7 @@ export class RunPhases {
     const leaseId = state.lease?.lease_id ?? '';
     const fencingToken = state.lease?.fencing_token ?? 0;
     const plan = (this.#written as WrittenPlan).plan;
+    request.onProgress({ phase: 'child', lease: facts.lease, facts });
     const child = RunChild.start({
       context,
       argv: request.argv,

@@ -1,7 +1,13 @@
 /** What a run was asked for, and what each of its parks waits for. */
-import type { ParkEnd } from '../client/park.ts';
 import type { RunFacts } from './stack-run-facts.ts';
 import type { ParkedPhase } from './stack-run-model.ts';
+
+/** Where a run is; `child` means that the terminal belongs to the command from now on. */
+export interface RunProgress {
+  readonly phase: ParkedPhase | 'child';
+  readonly lease: RunFacts['lease'];
+  readonly facts: RunFacts;
+}
 
 export interface RunRequest {
   readonly command: 'stack run' | 'stack up';
@@ -15,12 +21,7 @@ export interface RunRequest {
   readonly hardTtlMs: number | null;
   readonly connectionFile: string | null;
   readonly labels: Record<string, string>;
-  readonly onProgress: (progress: {
-    phase: ParkedPhase;
-    end?: ParkEnd;
-    lease: RunFacts['lease'];
-    facts: RunFacts;
-  }) => void;
+  readonly onProgress: (progress: RunProgress) => void;
 }
 
 export function conditionOf(phase: ParkedPhase, leaseId: string): string {

@@ -14,16 +14,22 @@ export interface StopReport {
   helper: 'not_running' | 'stopped' | 'still_running';
 }
 
+/** The Helper usually follows its coordinator's farewell; it is signalled only when it is still there. */
 export async function stopServing(home: string): Promise<StopReport> {
   const paths = homePaths(home);
-  const coordinator = identityIn(paths.discovery);
-  const helper = identityIn(paths.helperState);
+  const coordinator = living(paths.discovery);
+  const helper = living(paths.helperState);
   return { coordinator: await stop(coordinator), helper: await stop(helper) };
 }
 
+function living(file: string): ProcessIdentity | null {
+  const identity = identityIn(file);
+  return identity !== null && isAlive(identity) ? identity : null;
+}
+
 async function stop(identity: ProcessIdentity | null): Promise<StopReport['coordinator']> {
-  if (identity === null || !isAlive(identity)) return 'not_running';
-  signalGroup(identity, 'SIGTERM');
+  if (identity === null) return 'not_running';
+  if (isAlive(identity)) signalGroup(identity, 'SIGTERM');
   const until = systemClock.monotonicMs() + STOP_MS_MAX;
   while (isAlive(identity)) {
     if (systemClock.monotonicMs() > until) return 'still_running';
