@@ -17,6 +17,7 @@ import { onTerminationSignals } from '../platform/signals.ts';
 import type { DiscoveryFile } from '../protocol/discovery.ts';
 import { type Assembled, assemble } from './assemble.ts';
 import { HelperChild } from './helper-child.ts';
+import { watchHome } from './home-watch.ts';
 import { HttpApp } from './http-server.ts';
 import { IdleWatch } from './idle-watch.ts';
 import { type Listening, listen } from './listen.ts';
@@ -75,17 +76,30 @@ async function serveUntilEnd(parts: Assembled, options: RunOptions): Promise<voi
   const unsignal = onTerminationSignals((signal) => end.resolve(signal));
   options.stop?.addEventListener('abort', () => end.resolve('stopped'), { once: true });
   if (options.stop?.aborted) end.resolve('stopped');
+  const found = `${JSON.stringify(discoveryOf(listening, options))}\n`;
+  const announce = () => writeFileDurable(paths.discovery, found);
+  const unwatch = watchHome({
+    vital: [settings.database, `${settings.database}.lock`],
+    discovery: paths.discovery,
+    announce,
+    onLost: (path) => {
+      log.error('a file without which nothing lasts is gone', { path });
+      end.resolve('home_lost');
+    },
+  });
   let helper: HelperChild | null = null;
   try {
-    writeFileDurable(paths.discovery, `${JSON.stringify(discoveryOf(listening, options))}\n`);
+    announce();
     if (options.helper !== null) helper = new HelperChild(options.helper);
     log.info('listening', { url: listening.url, socket: listening.socket, epoch: parts.engine.epoch });
     const reason = await end.promise;
+    unwatch();
     log.info('ending', { reason });
     removeDurable(paths.discovery);
     await parts.hub.farewell(reason);
   } finally {
     unsignal();
+    unwatch();
     idle?.stop();
     await helper?.stop();
     await listening.stop();

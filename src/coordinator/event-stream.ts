@@ -11,6 +11,7 @@ import type { EventLog } from '../log/event-log.ts';
 import { every } from '../platform/timers.ts';
 import { STREAM_BEAT_MS } from '../protocol/stream-frames.ts';
 import { movedBy } from './_moved.ts';
+import { QueuePlaces } from './_queue-places.ts';
 import { EventStream, encodeFrame } from './_sse.ts';
 import { formatCursor, parseCursor } from './cursor.ts';
 import type { Engine } from './engine.ts';
@@ -36,6 +37,7 @@ export class StreamHub {
   readonly #liveness: LivenessTable;
   readonly #streams = new Set<EventStream>();
   readonly #byTopic = new Map<string, Set<EventStream>>();
+  readonly #places = new QueuePlaces();
   readonly #stops: (() => void)[];
 
   constructor({ engine, log, liveness, beatMs = STREAM_BEAT_MS }: StreamHubOptions) {
@@ -186,7 +188,7 @@ export class StreamHub {
     const { state, epoch } = this.#engine;
     const cursor = formatCursor(epoch, state.seq);
     const moved = movedBy(state, events, ended);
-    for (const [id, lease] of moved.leases) {
+    for (const [id, lease] of this.#withShiftedPlaces(state, moved.leases)) {
       this.#toTopic(`lease:${id}`, () => encodeFrame(cursor, 'lease', { lease: leaseView(state, lease) }));
     }
     for (const [id, wait] of moved.endedWaits) {
@@ -195,6 +197,16 @@ export class StreamHub {
     for (const [id, reason] of moved.hosts) {
       this.#toTopic(`host:${id}`, () => encodeFrame(cursor, 'host_work', { reason }));
     }
+  }
+
+  /** The leases that moved, and the watched ones that moved up or down in a queue by it. */
+  #withShiftedPlaces(state: State, moved: ReadonlyMap<string, Lease>): Map<string, Lease> {
+    const all = new Map(moved);
+    for (const { lease_id, state: now } of moved.values()) if (now !== 'queued') this.#places.forget(lease_id);
+    const hosts = new Set([...moved.values()].map((lease) => lease.host_id));
+    const isWatched = (id: string) => this.#byTopic.has(`lease:${id}`);
+    for (const lease of this.#places.changed(state, hosts, isWatched)) all.set(lease.lease_id, lease);
+    return all;
   }
 
   #sendEnd(stream: EventStream, cursor: string, ended: EndedWait): void {

@@ -53,6 +53,23 @@ describe("a wait's stream", () => {
     expect(harness.parts.hub.size).toBe(0);
   });
 
+  test('tells when its lease moved up in the queue, though nothing of the lease changed', async () => {
+    const helper = await new FakeHelper(harness).start(1);
+    const holder = await harness.call('request_stack_lease', leaseArgs('holder'));
+    await helper.activate(holder.lease.lease_id);
+    const ahead = await harness.call('request_stack_lease', leaseArgs('ahead'));
+    const { leaseId, waitId } = await waiting('', 'behind');
+    using stream = await harness.stream(`wait=${waitId}`);
+    expect(await stream.next('lease')).toMatchObject({ lease: { lease_id: leaseId, queue_position: 2 } });
+    await harness.call('release_stack_lease', releaseArgs(ahead.lease.lease_id));
+    expect(await stream.next('lease')).toMatchObject({ lease: { state: 'queued', queue_position: 1 } });
+    const before = stream.frames.length;
+    await harness.call('release_stack_lease', releaseArgs(holder.lease.lease_id));
+    await helper.reap(holder.lease.lease_id);
+    expect(await stream.next('wait_ended')).toMatchObject({ ended: { outcome: 'matched' } });
+    expect(stream.frames.slice(before).map(({ type }) => type)).toEqual(['lease', 'wait_ended']);
+  });
+
   test('shows the last view of a lease that left memory', async () => {
     const { leaseId, waitId } = await waiting();
     using stream = await harness.stream(`wait=${waitId}`);
