@@ -5,13 +5,14 @@
  */
 import { Failure } from '../platform/failure.ts';
 import { jitter } from '../platform/random.ts';
+import { writeStderr } from '../platform/terminal.ts';
 import { type Deadline, deadlineIn, sleepMs } from '../platform/timers.ts';
 import type { ToolCalls, ToolName } from '../protocol/tool-calls.ts';
 import { SEEN_SEQ_HEADER, VERSION, VERSION_HEADER } from '../protocol/version.ts';
 import type { AuthenticationHalf } from './authentication-half.ts';
 import { mayRepeat, pauseMsBefore } from './call-policy.ts';
 import { CoordinatorFinder, type FinderOptions, type Found } from './coordinator-finder.ts';
-import { hungMessage, withFirstContactCheck } from './first-contact.ts';
+import { silentWords, withFirstContactCheck } from './first-contact.ts';
 import { type Exchanged, exchange, NoAnswer } from './http-exchange.ts';
 import type { Trouble } from './incident-rules.ts';
 import { agreementOf } from './version-handshake.ts';
@@ -48,15 +49,26 @@ const ATTEMPT_TIMEOUT_MS = 10_000;
 /** A process that says it listens, and at first refuses every connection, is not waited for. */
 const FIRST_CONTACT_MS = 1_500;
 
+export interface ClientOptions extends FinderOptions {
+  authentication: AuthenticationHalf;
+  /** What it says of itself; this program's version by default. */
+  version?: string;
+  /** What a person should know while a call goes on; to stderr by default. */
+  onNotice?: (notice: string) => void;
+}
+
 export class CoordinatorClient {
   readonly authentication: AuthenticationHalf;
   readonly finder: CoordinatorFinder;
   readonly #version: string;
+  readonly #onNotice: (notice: string) => void;
+  readonly #told = new Set<string>();
   #seenSeq = 0;
   #contacted = false;
 
-  constructor(options: FinderOptions & { authentication: AuthenticationHalf; version?: string }) {
+  constructor(options: ClientOptions) {
     this.#version = options.version ?? VERSION;
+    this.#onNotice = options.onNotice ?? ((notice) => writeStderr(`botbuddy: ${notice}\n`));
     this.authentication = options.authentication;
     this.finder = new CoordinatorFinder(options);
   }
@@ -125,8 +137,12 @@ export class CoordinatorClient {
   mismatchWith(coordinator: string): Trouble | null {
     const agreement = agreementOf(this.#version, coordinator);
     if (agreement === 'compatible') return null;
-    const older = agreement === 'client_is_older' ? 'this botbuddy' : 'the coordinator';
-    const message = `this botbuddy is ${this.#version}, the coordinator ${coordinator}: update ${older}`;
+    const isEmbedded = this.finder.isEmbedded;
+    const repair =
+      agreement === 'client_is_older'
+        ? 'update this botbuddy'
+        : `update the coordinator${isEmbedded ? ": 'botbuddy serve --stop', and the next command starts a newer one" : ''}`;
+    const message = `this botbuddy is ${this.#version}, the coordinator ${coordinator}: ${repair}`;
     return { status: 426, code: 'version_mismatch', message };
   }
 
@@ -150,8 +166,8 @@ export class CoordinatorClient {
     try {
       const request = { method: 'POST' as const, path: `/v1/tools/${name}`, headers: this.headers(), body: args };
       const pending = exchange(found, { ...request, signal: abort.signal });
-      const answer = this.#contacted ? await pending : await withFirstContactCheck(found, pending);
-      if (answer !== 'hung') return this.#judge<N>(answer);
+      const answer = this.#contacted ? await pending : await withFirstContactCheck(found, pending, this.#tell);
+      if (answer !== 'stopped') return this.#judge<N>(answer);
       abort.abort();
       await pending.catch(() => null);
       return failed('maybe', 'platform_unreachable', silentWords(found), true);
@@ -179,15 +195,19 @@ export class CoordinatorClient {
     return { ok: false, trouble: { status, code, message }, fields, sent: 'answered', final: false };
   }
 
+  /** Each notice once, however many calls have reason for it. */
+  readonly #tell = (notice: string): void => {
+    if (this.#told.has(notice)) return;
+    this.#told.add(notice);
+    this.#onNotice(notice);
+  };
+
   async #hasNewerCredential(signal: AbortSignal | undefined): Promise<boolean> {
     const before = this.authentication.token();
     const verdict = await this.authentication.refresh(signal ?? new AbortController().signal);
     return verdict.type === 'ready' && this.authentication.token() !== before;
   }
 }
-
-const silentWords = (found: Found): string =>
-  found.discovery === null ? `the coordinator at ${found.url} does not answer` : hungMessage(found.discovery);
 
 function failed(sent: Failed['sent'], code: string | null, message: string, final = false): Failed {
   return { ok: false, trouble: { status: null, code, message }, fields: {}, sent, final };

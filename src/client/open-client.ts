@@ -16,6 +16,8 @@ export interface OpenOptions {
   startWithinMs?: number;
   /** What it says of itself; this program's version by default. */
   version?: string;
+  /** What a person should know while a call goes on; to stderr by default. */
+  onNotice?: (notice: string) => void;
 }
 
 export async function openClient(options: OpenOptions): Promise<CoordinatorClient> {

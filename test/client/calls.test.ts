@@ -152,18 +152,42 @@ describe('a coordinator that is not there', () => {
     expect(stand.seen).toEqual([]);
   });
 
-  test('although its process lives is said within two seconds: path, owner, age, repair', async () => {
+  test('since its process is stopped is said within two seconds: path, owner, age, repair', async () => {
     await using stand = await makeStandIn();
     stand.script('list_hosts', hang);
     stand.script('healthz', hang);
-    stand.discovery({ started_at: new Date(Date.now() - 65_000).toISOString() });
+    const argv = [process.execPath, '-e', 'setInterval(() => {}, 1000)'];
+    const stopped = spawnChild({ argv, cwd: stand.home, env: {}, stdout: 'ignore' });
+    process.kill(stopped.identity.pid, 'SIGSTOP');
+    stand.discovery({ identity: stopped.identity, started_at: new Date(Date.now() - 65_000).toISOString() });
     const before = performance.now();
     const failure = await failureOf(stand.client.call('list_hosts', {}));
     expect(performance.now() - before).toBeLessThan(2_000);
     expect(failure.code).toBe('platform_unreachable');
     expect(failure.message).toContain(join(stand.home, 'c.sock'));
-    expect(failure.message).toContain(`kill -9 ${process.pid}`);
-    expect(failure.message).toMatch(/started 6\d s ago/);
+    expect(failure.message).toContain(`kill -9 ${stopped.identity.pid}`);
+    expect(failure.message).toMatch(/started 6\d s ago\) is stopped/);
+    process.kill(stopped.identity.pid, 'SIGKILL');
+    await stopped.exited;
+  });
+
+  test('for a while, although its process runs, is told and waited for', async () => {
+    await using stand = await makeStandIn();
+    const notices: string[] = [];
+    const gate = Promise.withResolvers<void>();
+    stand.script('list_hosts', async (seen, signal) => {
+      await gate.promise;
+      return ok({ hosts: [] })(seen, signal);
+    });
+    stand.script('healthz', hang);
+    const onNotice = (notice: string) => {
+      notices.push(notice);
+      gate.resolve();
+    };
+    const client = await openClient({ home: stand.home, environment: {}, onNotice });
+    expect(await client.call('list_hosts', {})).toEqual({ hosts: [] });
+    expect(notices).toHaveLength(1);
+    expect(notices[0]).toContain(`pid ${process.pid}`);
   });
 
   test('at the address that it names is said within two seconds', async () => {
@@ -202,7 +226,7 @@ describe('versions', () => {
       const client = await openClient({ home: stand.home, environment: {}, version: version as string });
       const failure = await failureOf(client.call('list_hosts', {}));
       expect(failure.code).toBe('version_mismatch');
-      expect(failure.message).toEndWith(`update ${older}`);
+      expect(failure.message).toContain(`update ${older}`);
     }
     expect(stand.seen).toHaveLength(2);
   });
