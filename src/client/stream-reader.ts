@@ -3,6 +3,7 @@
  * and a typed end, whatever happened to it. When to connect again is decided by who reads (park-rules.ts).
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { errnoOf } from '../platform/failure.ts';
 import { after, deadlineIn } from '../platform/timers.ts';
 import { type Frame, STREAM_SILENCE_MS } from '../protocol/stream-frames.ts';
 import { VERSION_HEADER } from '../protocol/version.ts';
