@@ -125,9 +125,8 @@ class Reading {
     } catch (error) {
       if (this.#options.signal.aborted) return this.#aborted();
       if (this.#silent) return this.#closed('silent', 'the event stream was silent for too long');
-      const why =
-        error instanceof SyntaxError ? 'a frame is no JSON' : noAnswer(error, 'it', this.#abort.signal).message;
-      return this.#closed('cut', `the event stream was cut: ${why}`);
+      const why = error instanceof SyntaxError ? 'a frame is no JSON' : (errnoOf(error) ?? 'the connection was lost');
+      return this.#closed('cut', `the event stream was cut (${why})`);
     }
     if (this.#options.signal.aborted) return this.#aborted();
     if (this.#silent) return this.#closed('silent', 'the event stream was silent for too long');

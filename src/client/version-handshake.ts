@@ -20,7 +20,7 @@ export function agreementOf(client: string, coordinator: string): Agreement {
   return isOlder(client, coordinator) ? 'client_is_older' : 'coordinator_is_older';
 }
 
-export function isOlder(version: string, than: string): boolean {
+function isOlder(version: string, than: string): boolean {
   const a = parsed(version);
   const b = parsed(than);
   if (a === null || b === null || version === UNBUILT || than === UNBUILT) return false;
