@@ -14,7 +14,9 @@ const capacityIsNeverExceeded: Invariant = (state, events) => {
   const violations: string[] = [];
   for (const { event } of events) {
     if (event.type !== 'lease_granted') continue;
-    const host = state.hosts.get(state.leases.get(event.lease_id)?.host_id ?? '');
+    const lease = state.leases.get(event.lease_id);
+    if (lease === undefined) continue;
+    const host = state.hosts.get(lease.host_id);
     const taken = host === undefined ? 0 : unitsTaken(state, host.host_id);
     if (host === undefined) violations.push(`lease ${event.lease_id} is granted without a host`);
     else if (taken > host.capacity_units) {
