@@ -169,8 +169,8 @@ export class Engine {
         }
         this.#clock.giveGrace();
         const failure = asFailure(error);
-        log.error('a batch could not be committed', { code: failure.code, inputs: batch.length, error: failure });
         for (const pending of batch) pending.reject(failure);
+        log.error('a batch could not be committed', { code: failure.code, inputs: batch.length, error: failure });
         return;
       }
     }

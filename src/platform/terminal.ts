@@ -28,8 +28,13 @@ export function writeStdout(text: string): void {
   writeWhole(STDOUT, text);
 }
 
+/** What cannot be written (a log on a full disk) is lost: to say something must not break what goes on. */
 export function writeStderr(text: string): void {
-  writeWhole(STDERR, text);
+  try {
+    writeWhole(STDERR, text);
+  } catch {
+    return;
+  }
 }
 
 /** node:tty costs 3 ms to load, and files and pipes need no closer look. */

@@ -22,9 +22,19 @@ export class EmbeddedStage implements AsyncDisposable {
   readonly home = join(this.#dir.path, 'home');
 
   start(helper: string[] = [], environment: Record<string, string> = {}): Running {
+    return this.#run([process.execPath, FIXTURE, this.home, ...helper], environment);
+  }
+
+  /** The same with a log that takes nothing. */
+  startWithoutLog(): Running {
+    const command = `exec "${process.execPath}" "${FIXTURE}" "${this.home}" 2> /dev/full`;
+    return this.#run(['/bin/sh', '-c', command], { BOTBUDDY_LOG_LEVEL: 'debug' });
+  }
+
+  #run(argv: string[], environment: Record<string, string>): Running {
     const { path } = this.#dir;
     const env = { PATH: process.env['PATH'] ?? '', HOME: path, BOTBUDDY_LOG_LEVEL: 'silent', ...environment };
-    const started = startProcess([process.execPath, FIXTURE, this.home, ...helper], path, env);
+    const started = startProcess(argv, path, env);
     this.#running.push(started);
     return started;
   }

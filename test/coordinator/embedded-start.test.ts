@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HelperChild } from '../../src/coordinator/helper-child.ts';
 import { serve } from '../../src/coordinator/serve.ts';
@@ -50,6 +50,14 @@ describe('its Helper', () => {
     const found = await stage.listeningAs(stage.start(['/nothing/there']));
     expect(await stage.call(found, 'coordinator_status', {})).toMatchObject({ ok: true });
   });
+});
+
+test.skipIf(!existsSync('/dev/full'))('a log that cannot be written ends nothing', async () => {
+  const served = stage.startWithoutLog();
+  const found = await stage.listeningAs(served);
+  expect(await stage.call(found, 'coordinator_status', {})).toMatchObject({ ok: true });
+  served.kill('SIGTERM');
+  expect(await served.finished).toMatchObject({ exitCode: 0, stdout: 'ended\n' });
 });
 
 describe('a start that must fail says why and changes nothing', () => {
