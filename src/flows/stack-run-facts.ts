@@ -1,4 +1,5 @@
 /** What a run learns on its way and its receipt tells. */
+import { mergedIncident } from '../client/incident-rules.ts';
 import type { HostLedger, LeaseView } from '../protocol/records.ts';
 import type { StackPlan } from '../protocol/stack-plan.ts';
 import type { PlatformIncidentReceipt, PortBlockOutcome } from '../protocol/stack-receipt.ts';
@@ -18,6 +19,11 @@ export class RunFacts {
   survivorsEnded = 0;
   survivorsLeft = 0;
   readonly warnings: string[] = [];
+
+  /** All trouble with the coordinator, of every park and of the heartbeats, stays on the receipt. */
+  meet(incident: PlatformIncidentReceipt | null): void {
+    this.incident = mergedIncident(this.incident, incident);
+  }
 
   /** The latest view wins; a view of another lease never replaces ours. */
   see(lease: LeaseView): void {

@@ -180,7 +180,7 @@ export class RunPhases {
     });
     this.#parkAbort = null;
     if (phase !== 'slot' && end.lease !== null) facts.see(end.lease);
-    if (end.incident !== null) facts.incident = end.incident;
+    facts.meet(end.incident);
     facts.warnings.push(...end.warnings);
     const message = end.error;
     const lease = end.lease === null ? null : glimpseOf(end.lease);
@@ -240,6 +240,7 @@ export class RunPhases {
     await recordChild({ home: context.home, token: this.#token, child: child.identity });
     const end = await child.ended();
     this.#heartbeat.stop();
+    facts.meet(this.#heartbeat.incident);
     this.#cancelHardTtl?.();
     facts.survivorsEnded = end.survivorsEnded;
     facts.survivorsLeft = end.survivorsLeft;
