@@ -7,7 +7,7 @@ export const RECEIPT_BYTES_MAX = 10_240;
 const SMALLEST_ERROR_CHARS = 160;
 
 export interface PlatformIncidentReceipt {
-  reason: string;
+  reason: 'platform_auth_unavailable' | 'platform_unreachable';
   first_at: string;
   last_at: string;
   attempts: number;
