@@ -109,6 +109,29 @@ describe('statements', () => {
     expect(await helper.reap(leaseId)).toMatchObject({ ok: true, result: { lease: { state: 'reaping' } } });
   });
 
+  test('each key answers for its own statements only, an old one still for what it signed', async () => {
+    const later = new FakeHelper(harness);
+    await harness.call('register_host', {
+      host_id: helper.hostId,
+      host_key: OWN_HOST.host_key,
+      machine_id: null,
+      capacity_units: 1,
+      protocol_version: 4,
+      helper_version: '9.9.9',
+      incarnation: later.incarnation,
+      key_id: 'key-2',
+      public_key: later.publicKey,
+    });
+    const ofEarlierLife = helper.sign.bind(helper);
+    later.sign = (body) => ({ ...ofEarlierLife(body), key_id: 'key-2' });
+    expect(await later.reap(leaseId)).toMatchObject({ ok: true, result: { lease: { state: 'reaping' } } });
+    const host = harness.parts.engine.state.hosts.get(helper.hostId);
+    const statement = ofEarlierLife({ schema_version: 1 } as StatementBody);
+    expect(isSignedBy(statement, host)).toBe(true);
+    expect(isSignedBy({ ...statement, key_id: 'key-2' }, host)).toBe(false);
+    expect(isSignedBy({ ...statement, key_id: 'constructor' }, host)).toBe(false);
+  });
+
   test('a statement changed after it was signed proves nothing', async () => {
     const sign = helper.sign.bind(helper);
     helper.sign = (body) => {

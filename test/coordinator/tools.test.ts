@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { TOOLS } from '../../src/coordinator/tool-table.ts';
 import { newId } from '../../src/platform/random.ts';
 import { FakeHelper, type Harness, leaseArgs, makeHarness, OWN_HOST, releaseArgs, waitArgs } from './harness.ts';
 
@@ -173,6 +174,16 @@ describe('waits', () => {
       status: 'ended',
       ended: { outcome: 'matched', state: { cleanup_proof: 'never_provisioned' } },
     });
+  });
+
+  test('a lease that ends in the very batch that registers the wait is not missed', async () => {
+    const { lease } = await harness.call('request_stack_lease', leaseArgs('a'));
+    const context = { ...harness.parts, caller: { principal: 'owner', tenant: 'local' }, seenSeq: 0 };
+    const [, answer] = await Promise.all([
+      TOOLS.release_stack_lease.handle(releaseArgs(lease.lease_id), context),
+      TOOLS.wait.handle(waitArgs([`lease:id=${lease.lease_id},state=reaped`]), context),
+    ]);
+    expect(answer).toMatchObject({ ok: true, reply: { status: 'ended', ended: { outcome: 'matched' } } });
   });
 
   test('an open one is read, registered again under its id, and cancelled; then it is answered as it ended', async () => {
