@@ -75,6 +75,22 @@ export class StreamHub {
     return this.#openEnded(waitId, caller, lastEventId, oldest);
   }
 
+  /** For a park whose wait could not be registered: the lease alone, as its owner sees it. */
+  async openLease(leaseId: string, caller: Principal, lastEventId: string | null): Promise<Opened> {
+    if (this.#streams.size >= STREAM_BOUNDS.streamsMax) return refused('overloaded', 'too many streams are open');
+    const oldest = await this.#log.oldestSeq();
+    const gone = await this.#log.readArchive('lease', leaseId);
+    return this.#engine.look((state): Opened => {
+      const lease = state.leases.get(leaseId) ?? gone;
+      if (lease === undefined || lease === null || !isOwn(lease, caller)) {
+        return refused('LEASE_NOT_FOUND', `there is no lease ${leaseId}`);
+      }
+      const stream = this.#follow([`lease:${leaseId}`], this.#liveness.hold('lease', leaseId));
+      this.#greet(stream, state, lastEventId, oldest, [lease], null);
+      return { ok: true, body: stream.body };
+    });
+  }
+
   async openHost(hostId: string, lastEventId: string | null): Promise<Opened> {
     if (this.#streams.size >= STREAM_BOUNDS.streamsMax) return refused('overloaded', 'too many streams are open');
     return this.#engine.look((state): Opened => {

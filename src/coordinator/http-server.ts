@@ -11,7 +11,7 @@ import type { ToolAnswer, ToolCalls, ToolName } from '../protocol/tool-calls.ts'
 import type { ArgsSchema } from '../protocol/tool-schemas.ts';
 import { SEEN_SEQ_HEADER, VERSION_HEADER } from '../protocol/version.ts';
 import { checkHost, checkMethod, checkOrigin, type Door, readJsonBody } from './_request-checks.ts';
-import type { StreamHub } from './event-stream.ts';
+import type { Opened, StreamHub } from './event-stream.ts';
 import type { Authenticator } from './local-owner.ts';
 import type { Coordinator, Tool } from './tool.ts';
 import { TOOLS } from './tool-table.ts';
@@ -88,19 +88,39 @@ export class HttpApp {
     return this.#json(outcomeOf(code).status, { ok: false, seq: answer.seq, error: { code, message, fields } });
   }
 
+  #openStream(
+    kind: 'wait' | 'lease' | 'host',
+    id: string,
+    caller: Principal,
+    lastEventId: string | null,
+  ): Promise<Opened> {
+    const { hub } = this.#options;
+    switch (kind) {
+      case 'wait':
+        return hub.openWait(id, caller, lastEventId);
+      case 'lease':
+        return hub.openLease(id, caller, lastEventId);
+      case 'host':
+        return hub.openHost(id, lastEventId);
+    }
+  }
+
   async #stream(request: Request, url: URL, caller: Principal): Promise<Response> {
     checkMethod(request, 'GET');
-    const waitId = url.searchParams.get('wait');
-    const hostId = url.searchParams.get('host');
-    const lastEventId = request.headers.get('last-event-id');
-    if ((waitId === null) === (hostId === null)) {
-      throw new Failure('invalid_arguments', 'a stream follows wait=ID or host=ID', { fields: { key: 'wait' } });
+    const followed = (['wait', 'lease', 'host'] as const).filter((kind) => url.searchParams.has(kind));
+    const [kind] = followed;
+    if (kind === undefined || followed.length > 1) {
+      throw new Failure('invalid_arguments', 'a stream follows wait=ID, lease=ID or host=ID', {
+        fields: { key: 'wait' },
+      });
     }
-    if (waitId !== null) this.#options.onCall();
-    const opened =
-      waitId === null
-        ? await this.#options.hub.openHost(hostId ?? '', lastEventId)
-        : await this.#options.hub.openWait(waitId, caller, lastEventId);
+    if (kind !== 'host') this.#options.onCall();
+    const opened = await this.#openStream(
+      kind,
+      url.searchParams.get(kind) ?? '',
+      caller,
+      request.headers.get('last-event-id'),
+    );
     if (!opened.ok) throw new Failure(opened.refusal.code, opened.refusal.message, { fields: opened.refusal.fields });
     const headers = {
       'content-type': 'text/event-stream',

@@ -1,6 +1,6 @@
 /**
  * Frames of `GET /v1/stream` (server-sent events, `id: EPOCH.SEQ`). A comment line comes every `STREAM_BEAT_MS`, the
- * first byte at once. Query: `wait=ID` (the wait's own frames) or `host=ID` (for a Helper); resume by `Last-Event-ID`.
+ * first byte at once. Query: `wait=ID` (the wait's own frames), `lease=ID` (a lease alone) or `host=ID` (for a Helper); resume by `Last-Event-ID`.
  */
 import type { EndedWait, LeaseView } from './records.ts';
 

@@ -18,6 +18,9 @@ import { type ConfigProblem, problemsBetweenSections } from './_config-checks.ts
 import { nearestOf } from './_nearest.ts';
 import { parseTomlWithLines, type TomlDocument, TomlSyntaxError } from './_toml-lines.ts';
 
+/** Stands for a complaint for which the schema has no words of its own, whatever language zod is set to. */
+const NO_WORDS = 'Invalid input';
+
 export const CONFIG_FILE_NAME = 'botbuddy.toml';
 
 const READY_TIMEOUT_MS = 60_000;
@@ -47,7 +50,7 @@ export function parseStackConfig(text: string, file: string): StackConfig {
   if (Object.keys(document.value).length === 0) {
     throw invalid(file, 1, `there is no [stack] section; a small one:\n${EXAMPLE}`, {});
   }
-  const parsed = stackConfigFileSchema.safeParse(document.value);
+  const parsed = stackConfigFileSchema.safeParse(document.value, { error: () => NO_WORDS });
   const problems: ConfigProblem[] = parsed.success
     ? problemsBetweenSections(parsed.data.stack)
     : parsed.error.issues.map((issue) => problemOf(issue, document.value));
@@ -91,7 +94,7 @@ function problemOf(issue: SchemaIssue, root: unknown): ConfigProblem {
   if (valueAt(root, path) === undefined) return { path, message: `${label}: the key is missing` };
   const words = issue.code === 'invalid_key' ? issue.issues?.[0]?.message : issue.message;
   const expected = issue.expected === undefined ? '' : `must be ${article(issue.expected)}`;
-  return { path, message: `${label}: ${words === 'Invalid input' || words === undefined ? expected : words}` };
+  return { path, message: `${label}: ${words === NO_WORDS || words === undefined ? expected : words}` };
 }
 
 function article(type: string): string {

@@ -88,7 +88,7 @@ describe('a call', () => {
   test('takes nothing for an answer that does not come from a coordinator', async () => {
     await using stand = await makeStandIn();
     stand.script('list_hosts', () => Response.json({ ok: true, seq: 1, result: { hosts: [] } }));
-    const failure = await failureOf(stand.client.call('list_hosts', {}, { timeoutMs: 100 }));
+    const failure = await failureOf(stand.client.call('list_hosts', {}, { timeoutMs: 1_500 }));
     expect(failure).toMatchObject({ code: 'platform_unreachable', message: 'what answered (200) is no coordinator' });
   });
 

@@ -117,4 +117,4 @@ test('a heartbeat starts the coordinator again and goes on', async () => {
   await eventually('the loss is told', () => lost.length === 1);
   expect(lost).toEqual(['LEASE_LOST']);
   heartbeat.stop();
-});
+}, 60_000);

@@ -26,6 +26,21 @@ async function waiting(conditionState = '', slot = 'a'): Promise<{ leaseId: stri
   return { leaseId: lease.lease_id, waitId: view.wait_session_id, cursor: view.cursor };
 }
 
+describe("a lease's stream", () => {
+  test('shows the lease as it is and every move of it, to its owner', async () => {
+    const { leaseId } = await waiting();
+    using stream = await harness.stream(`lease=${leaseId}`);
+    expect(await stream.next('lease')).toMatchObject({ lease: { lease_id: leaseId, state: 'queued' } });
+    await new FakeHelper(harness).start(1);
+    expect(await stream.next('lease')).toMatchObject({ lease: { state: 'provisioning' } });
+  });
+
+  test('of a lease that is not there is refused', async () => {
+    using stream = await harness.stream(`lease=${newId()}`);
+    expect(stream.status).toBe(404);
+  });
+});
+
 describe("a wait's stream", () => {
   test('opens at once with its cursor, unbuffered, and shows the lease as it is', async () => {
     const { leaseId, waitId } = await waiting();
