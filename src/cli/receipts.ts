@@ -23,7 +23,9 @@ export function printReceipt(receipt: StackReceipt, argv: ParsedArgv, childWrote
   }
   if (receipt.error !== null) {
     printError(receipt.error);
-    printHint(receipt.recovery?.wait ?? outcomeOf(receipt.code ?? 'internal').hint);
+    const { recovery } = receipt;
+    const hints = recovery === undefined ? [outcomeOf(receipt.code ?? 'internal').hint] : Object.values(recovery);
+    for (const hint of hints) printHint(hint);
   }
   return receipt.exit_code;
 }

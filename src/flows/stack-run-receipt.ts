@@ -37,7 +37,7 @@ export function runReceipt({ context, request, state, facts }: ReceiptQuestion):
     cleanup: cleanupField(state.cleanup, facts),
     cleanup_code: unproven?.code ?? null,
     cleanup_error: unproven === null ? null : unproven.message || 'the cleanup is not proven',
-    ...(unproven !== null && leaseId !== null ? { recovery: recoveryOf(leaseId) } : {}),
+    ...(leaseId !== null && (unproven !== null || isOwnLeaseRefused(end)) ? { recovery: recoveryOf(leaseId) } : {}),
     ...portFields(state, facts),
     ...leaseFields(facts),
     fenced: end.by === 'fence' || unproven !== null,
@@ -46,8 +46,16 @@ export function runReceipt({ context, request, state, facts }: ReceiptQuestion):
     ...(facts.survivorsEnded > 0 ? { survivors_ended: facts.survivorsEnded } : {}),
     ...(facts.warnings.length > 0 ? { warnings: facts.warnings } : {}),
     exit_code: verdict.exitCode,
-    error: verdict.error ?? unproven?.message ?? null,
+    error: lossInWords(end, facts) ?? verdict.error ?? unproven?.message ?? null,
   };
+}
+
+/** Our own earlier lease stands in the way: the same three commands look at it, wait for it and end it. */
+const isOwnLeaseRefused = (end: RunEnd): boolean => end.by === 'refusal' && end.refusal.own;
+
+function lossInWords(end: RunEnd, { lease }: RunFacts): string | null {
+  if (end.by !== 'fence' || lease === null || lease.reap_reason === null) return null;
+  return `lease ${lease.lease_id} was lost (${lease.reap_reason}); the command was ended`;
 }
 
 function cleanupField(cleanup: CleanupState, facts: RunFacts): StackReceipt['cleanup'] {

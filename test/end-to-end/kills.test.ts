@@ -54,6 +54,27 @@ describe('a client killed with -9 in mid-run', () => {
   }, 60_000);
 });
 
+describe('a client stopped for three TTLs', () => {
+  test('loses its lease, its child is ended meanwhile, and it ends as fenced when it goes on', async () => {
+    await using stage = await makeStage({ BOTBUDDY_LEASE_TTL_SECS: TTL_SECS, BOTBUDDY_BEACON_SECS: '1' });
+    const worktree = stage.worktree({ config: WEB_STACK });
+    const { run, childPid, leaseId } = await holdingRun(stage, worktree);
+
+    run.kill('SIGSTOP');
+    await eventually('the stack is gone', () => findMarked('BOTBUDDY_REAP_MARK', leaseId).length === 0, {
+      withinMs: 30_000,
+    });
+    expect(identityOf(childPid)).toBeNull();
+    const next = await stage.botbuddy(worktree, ['stack', 'run', '--', 'true']);
+    run.kill('SIGCONT');
+
+    const { receipt } = await run.finished;
+    expect(receipt).toMatchObject({ code: 'LEASE_LOST', exit_code: 6, fenced: true, reap_reason: 'heartbeat_lost' });
+    const after = await stage.botbuddy(worktree, ['stack', 'status', String(next.receipt?.['lease_id'])]);
+    expect(after.receipt).toMatchObject({ state: 'idle' });
+  }, 60_000);
+});
+
 describe('a coordinator killed with -9', () => {
   test('while one run is active and one is queued: both end with 0, and the queued one tells of an incident', async () => {
     await using stage = await makeStage({

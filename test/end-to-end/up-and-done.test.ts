@@ -23,6 +23,8 @@ describe('a stack that is kept up', () => {
       lease_id: up.receipt?.['lease_id'],
     });
 
+    expect(again.stderr).toContain(`hint: botbuddy stack done ${up.receipt?.['lease_id']} --reap`);
+
     const done = await stage.botbuddy(worktree, ['stack', 'done']);
     expect(done.receipt).toMatchObject({ outcome: 'idle', exit_code: 0, cleanup: { idle: true } });
 
