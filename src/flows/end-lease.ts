@@ -8,10 +8,14 @@ import { systemClock } from '../platform/clock.ts';
 import { Failure } from '../platform/failure.ts';
 import { newId } from '../platform/random.ts';
 import { onTerminationSignals } from '../platform/signals.ts';
+import { sleepMs } from '../platform/timers.ts';
 import type { Disposition, LeaseView } from '../protocol/records.ts';
 import type { PlatformIncidentReceipt, PortBlockOutcome } from '../protocol/stack-receipt.ts';
 import { claimsOfLease } from '../stack/claim-registry.ts';
 import { type ReleasingContext, releaseHold } from './claim-phase.ts';
+
+const HELPER_RELEASES_MS = 2_000;
+const LOOK_MS = 20;
 
 export interface EndRequest {
   readonly leaseId: string;
@@ -66,10 +70,27 @@ export async function endLease(
     claimsOfLease(context.home, leaseId).length > 0 && answer.lease.worktree_root === context.worktreeRoot;
   if (!holdsClaim && !request.releaseClaim) return ended;
   await waitForProof(client, ended, deadlineMs);
-  if (ended.cleanup)
-    ended.portBlock = await releaseHold(context, client, ended.lease, { lockWaitMs: request.lockWaitMs });
-  else ended.portBlock = { released: false, reason: 'cleanup_unproven', cleanup_proof: null, cleanup_receipt_id: null };
+  ended.portBlock = ended.cleanup
+    ? await releaseClaimsOf(context, client, ended.lease, request.lockWaitMs)
+    : { released: false, reason: 'cleanup_unproven', cleanup_proof: null, cleanup_receipt_id: null };
   return ended;
+}
+
+/** A busy slot keeps its claims; but it may be the Helper that is just releasing these very ones. */
+async function releaseClaimsOf(
+  context: ReleasingContext,
+  client: CoordinatorClient,
+  lease: LeaseView,
+  lockWaitMs: number,
+): Promise<PortBlockOutcome> {
+  const first = await releaseHold(context, client, lease, { lockWaitMs });
+  if (first.released || first.reason !== 'owner_alive') return first;
+  const until = systemClock.monotonicMs() + HELPER_RELEASES_MS;
+  while (claimsOfLease(context.home, lease.lease_id).length > 0) {
+    if (systemClock.monotonicMs() > until) return first;
+    await sleepMs(LOOK_MS);
+  }
+  return releaseHold(context, client, lease, { lockWaitMs: HELPER_RELEASES_MS });
 }
 
 async function waitForProof(client: CoordinatorClient, ended: EndedLease, deadlineMs: number): Promise<void> {
