@@ -11,7 +11,7 @@ import { exitCodeOf } from '../protocol/outcomes.ts';
 import type { StackReceipt } from '../protocol/stack-receipt.ts';
 import type { ParsedArgv } from './argv.ts';
 import type { CommandContext } from './command.ts';
-import { failureReceipt, printReceipt } from './receipts.ts';
+import { failureReceipt, printReceipt, receiptBytesMax } from './receipts.ts';
 import { asFailure } from './stack-command.ts';
 
 export const LEASE_ARG = {
@@ -24,6 +24,7 @@ export async function withReceipt(
   around: CommandContext,
   work: (client: CoordinatorClient) => Promise<StackReceipt>,
 ): Promise<number> {
+  receiptBytesMax(argv);
   try {
     return printReceipt(await work(await openClient(around)), argv);
   } catch (error) {

@@ -12,10 +12,14 @@ import { wholeNumber } from './stack-options.ts';
 
 const RECEIPT_BYTES_MIN = 512;
 
+/** Read before anything is done, so that a bad value costs no receipt. Throws `invalid_arguments`. */
+export function receiptBytesMax(argv: ParsedArgv): number {
+  return wholeNumber(argv, 'receipt-max-bytes', RECEIPT_BYTES_MIN) ?? RECEIPT_BYTES_MAX;
+}
+
 /** Prints the receipt and answers with its exit code. A child may have written to stdout before. */
 export function printReceipt(receipt: StackReceipt, argv: ParsedArgv, childWrote = false): number {
-  const bytesMax = wholeNumber(argv, 'receipt-max-bytes', RECEIPT_BYTES_MIN) ?? RECEIPT_BYTES_MAX;
-  const cut = cutReceipt(receipt, bytesMax);
+  const cut = cutReceipt(receipt, receiptBytesMax(argv));
   const text = `${isSet(argv, 'json') ? JSON.stringify(cut, null, 2) : JSON.stringify(cut)}\n`;
   const file = textFlag(argv, 'receipt-file');
   if (file === undefined || !writeToFile(file, text)) {

@@ -12,7 +12,7 @@ import type { ParsedArgv } from './argv.ts';
 import type { CommandContext } from './command.ts';
 import { printNote } from './output.ts';
 import { progressReporter } from './progress.ts';
-import { failureReceipt, printReceipt } from './receipts.ts';
+import { failureReceipt, printReceipt, receiptBytesMax } from './receipts.ts';
 import { wishesOf } from './stack-options.ts';
 
 export interface StackCommand {
@@ -24,6 +24,7 @@ export interface StackCommand {
 }
 
 export async function runStackCommand(argv: ParsedArgv, around: CommandContext, wanted: StackCommand): Promise<number> {
+  receiptBytesMax(argv);
   try {
     const context = resolveStack(around, wishesOf(argv));
     const client = await openClient({ home: around.home, environment: around.environment });

@@ -1,11 +1,20 @@
 import { describe, expect, test } from 'bun:test';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { EMPTY_STACK, script, WEB_STACK } from '../support/sample-stacks.ts';
 import { makeStage, type Stage } from '../support/stage.ts';
 
 const RUN_TRUE = ['stack', 'run', '--reap', '--', 'true'];
+
+/** A directory of somebody else: one that root gives away, or one of root's for everybody else. */
+function foreignDirectory(root: string): string {
+  if (process.getuid?.() !== 0) return '/usr/share';
+  const path = join(root, 'foreign');
+  mkdirSync(path);
+  chownSync(path, 65_534, 65_534);
+  return path;
+}
 
 async function refused(stage: Stage, config: string | undefined) {
   const worktree = config === undefined ? stage.worktree({}) : stage.worktree({ config });
@@ -114,6 +123,21 @@ describe('bad input ends with a typed outcome, a receipt and the next step', () 
     const run = await stage.botbuddy(worktree, ['stack', 'run', '--reap', '--', 'printf', 'no newline']);
     expect(run.stdout.split('\n')[0]).toBe('no newline');
     expect(run.receipt).toMatchObject({ exit_code: 0 });
+  });
+
+  test('a bad size for the receipt is refused before the command runs', async () => {
+    await using stage = await makeStage();
+    const worktree = stage.worktree({ config: EMPTY_STACK });
+    const run = await stage.botbuddy(worktree, ['stack', 'run', '--receipt-max-bytes', '20', '--', 'touch', 'ran']);
+    expect(run.exitCode).toBe(4);
+    expect(existsSync(join(worktree, 'ran'))).toBe(false);
+  });
+
+  test('a home that belongs to another user', async () => {
+    await using stage = await makeStage();
+    const worktree = stage.worktree({ config: EMPTY_STACK });
+    const run = await stage.botbuddy(worktree, RUN_TRUE, { BOTBUDDY_HOME: foreignDirectory(stage.root) });
+    expect(run.receipt).toMatchObject({ code: 'state_foreign', exit_code: 5 });
   });
 
   test('unknown flags and commands name the nearest right one', async () => {
