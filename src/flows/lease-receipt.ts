@@ -24,24 +24,32 @@ export function leaseReceipt(command: string, lease: LeaseView): StackReceipt {
     cleanup_code: lease.state === 'reap_failed' ? (lease.error_class ?? 'cleanup_unproven') : null,
     cleanup_error: lease.state === 'reap_failed' ? (lease.error ?? 'the reap failed') : null,
     ...(lease.state === 'reap_failed' ? { recovery: recoveryOf(lease.lease_id) } : {}),
-    ...(lease.idle_since === null
-      ? {}
-      : {
-          idle_since: isoOf(lease.idle_since),
-          idle_reason: lease.idle_reason,
-          idle_ttl_secs: lease.idle_ttl_ms / 1_000,
-        }),
-    ...(lease.reap_reason === null
-      ? {}
-      : {
-          disposition: lease.reap_disposition,
-          reap_reason: lease.reap_reason,
-          reap_requested_at: isoOf(lease.reap_requested_at),
-          reap_failed_at: isoOf(lease.reap_failed_at),
-        }),
+    ...idleFields(lease),
+    ...reapFields(lease),
     fenced: lease.state === 'reap_failed',
     exit_code: 0,
     error: lease.error,
+  };
+}
+
+/** Since when and why a lease is idle; nothing for one that is not. */
+export function idleFields(lease: LeaseView): Partial<StackReceipt> {
+  if (lease.idle_since === null) return {};
+  return {
+    idle_since: isoOf(lease.idle_since),
+    idle_reason: lease.idle_reason,
+    idle_ttl_secs: lease.idle_ttl_ms / 1_000,
+  };
+}
+
+/** Why and how a lease was torn down; nothing for one that was not. */
+export function reapFields(lease: LeaseView): Partial<StackReceipt> {
+  if (lease.reap_reason === null) return {};
+  return {
+    disposition: lease.reap_disposition,
+    reap_reason: lease.reap_reason,
+    reap_requested_at: isoOf(lease.reap_requested_at),
+    reap_failed_at: isoOf(lease.reap_failed_at),
   };
 }
 

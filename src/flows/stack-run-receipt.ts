@@ -2,6 +2,7 @@
 
 import { isoOf, recoveryOf, type StackReceipt } from '../protocol/stack-receipt.ts';
 import { lastLines, loggedNames } from '../stack/service-log.ts';
+import { idleFields, reapFields } from './lease-receipt.ts';
 import type { StackContext } from './stack-context.ts';
 import { judgeEnd } from './stack-run-ends.ts';
 import type { RunFacts } from './stack-run-facts.ts';
@@ -107,21 +108,8 @@ function leaseFields({ lease }: RunFacts): Partial<StackReceipt> {
     ...(lease.placement_reason === null ? {} : { placement_reason: lease.placement_reason }),
     ...(lease.reused === null ? {} : { reused: lease.reused }),
     ...(lease.reprovisioned === null ? {} : { reprovisioned: lease.reprovisioned }),
-    ...(lease.idle_since === null
-      ? {}
-      : {
-          idle_since: isoOf(lease.idle_since),
-          idle_reason: lease.idle_reason,
-          idle_ttl_secs: lease.idle_ttl_ms / 1_000,
-        }),
-    ...(lease.reap_reason === null
-      ? {}
-      : {
-          disposition: lease.reap_disposition,
-          reap_reason: lease.reap_reason,
-          reap_requested_at: isoOf(lease.reap_requested_at),
-          reap_failed_at: isoOf(lease.reap_failed_at),
-        }),
+    ...idleFields(lease),
+    ...reapFields(lease),
   };
 }
 

@@ -22,7 +22,7 @@ export const HARMLESS_BUN = ['TOML', 'version', 'semver', 'stringWidth', 'stripA
 export const ROOMS: Readonly<Record<string, Room>> = {
   core: { imports: {}, packages: [], builtins: [], bun: [], globals: [] },
   protocol: { imports: { core: 'types' }, packages: ['zod'], builtins: [], bun: [], globals: [] },
-  platform: { imports: {}, packages: ['consola'], builtins: ANY, bun: ANY, globals: ANY },
+  platform: { imports: {}, packages: [], builtins: ANY, bun: ANY, globals: ANY },
   log: {
     imports: { core: 'all', platform: 'all' },
     packages: [],
