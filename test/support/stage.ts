@@ -36,6 +36,8 @@ export interface Stage extends AsyncDisposable {
   botbuddy(cwd: string, args: string[], extra?: Record<string, string>): Promise<Finished>;
 }
 
+const ORPHANED_PIPES_MS = 1_000;
+
 let stages = 0;
 
 export async function makeStage(settings: Record<string, string> = {}): Promise<Stage> {
@@ -107,10 +109,11 @@ export function startProcess(argv: string[], cwd: string, env: Record<string, st
   });
   const finished = new Promise<Finished>((resolve, reject) => {
     child.on('error', reject);
-    child.on('exit', (exitCode, signal) => {
-      // A killed client's child may keep the pipes open: its exit is what counts.
-      setImmediate(() => resolve({ exitCode, signal, stdout, stderr, receipt: lastReceipt(stdout) }));
-    });
+    const finish = (exitCode: number | null, signal: string | null): void =>
+      resolve({ exitCode, signal, stdout, stderr, receipt: lastReceipt(stdout) });
+    child.on('close', finish);
+    // The orphans of a killed client keep its pipes open: then its exit is what counts.
+    child.on('exit', (exitCode, signal) => setTimeout(() => finish(exitCode, signal), ORPHANED_PIPES_MS).unref());
   });
   return {
     pid: child.pid ?? 0,
