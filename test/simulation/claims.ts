@@ -259,6 +259,15 @@ export function editClaims(host: SimHost, edit: (claim: Claim) => Partial<Claim>
   }
 }
 
+/** The claim waits for the next command of its slot. */
+export function markIdle(host: SimHost, leaseId: string, idleTtlMs: number): void {
+  const now = host.machine.clock.wallMs();
+  editClaims(host, (claim) => {
+    if (claim.lease_id !== leaseId) return null;
+    return { idle: { since_at: now }, child: null, retain_until: retainUntil(now, idleTtlMs) };
+  });
+}
+
 export type ReleasedLease = Pick<
   LeaseView,
   'lease_id' | 'state' | 'claim_token' | 'project' | 'slot' | 'worktree_root' | 'stack_path'

@@ -20,11 +20,19 @@ import { runStep, startRun } from '../../src/flows/stack-run-rules.ts';
 import { ownerOf } from '../../src/protocol/claim.ts';
 import { outcomeOf } from '../../src/protocol/outcomes.ts';
 import type { LeaseView, PortBlock } from '../../src/protocol/records.ts';
-import { retainUntil } from '../../src/stack/claim-rules.ts';
-import { abandonClaims, bindClaims, claimBlocks, editClaims, type Hold, proofIn, releaseClaims } from './claims.ts';
+import {
+  abandonClaims,
+  bindClaims,
+  claimBlocks,
+  editClaims,
+  type Hold,
+  markIdle,
+  proofIn,
+  releaseClaims,
+} from './claims.ts';
 import { SimPark } from './client-park.ts';
 import { LEASE_TTL_MS } from './coordinator.ts';
-import { checkCommand, checkRunEnd } from './invariants.ts';
+import { checkCalmEnd, checkCommand, checkRunEnd } from './invariants.ts';
 import { type CallAnswer, call, callUntil } from './network.ts';
 import type { Sim } from './sim.ts';
 import type { Happening, Life } from './timeline.ts';
@@ -251,10 +259,10 @@ export class RunClient {
       return;
     }
     call(this.#sim, this.life, 'get_stack_lease', { lease_id: leaseId }, (answer) => {
-      this.#happens({
-        type: 'refused',
-        refusal: { ...refusal, owner_dead: answer.ok && answer.result.lease.mode === 'attached' },
-      });
+      // A claim tells of the owner only while it names the invocation that the lease belongs to now.
+      const attached = answer.ok && answer.result.lease.mode === 'attached' ? answer.result.lease : null;
+      const owner_dead = attached !== null && claims.every((claim) => claim.invocation_token === attached.claim_token);
+      this.#happens({ type: 'refused', refusal: { ...refusal, owner_dead } });
     });
   }
 
@@ -414,10 +422,12 @@ export class RunClient {
   }
 
   #release({ lease_id, how, disposition }: Action<'release'>): void {
-    const left = this.#reapDeadline() - this.life.machine.clock.monotonicMs();
+    const own = lease_id === this.#state.lease?.lease_id;
+    // The end of a predecessor does not begin the time that the own cleanup has.
+    const left = own ? this.#reapDeadline() - this.life.machine.clock.monotonicMs() : RELEASE_TIMEOUT_MS;
     const args = {
       lease_id,
-      claim_token: lease_id === this.#state.lease?.lease_id ? this.#token : null,
+      claim_token: own ? this.#token : null,
       how,
       disposition: how === 'idle' ? ('destroy' as const) : disposition,
       idle_ttl_ms: this.wish.idleTtlMs,
@@ -445,12 +455,7 @@ export class RunClient {
   }
 
   #markIdle(): void {
-    const { host } = this.place;
-    const now = host.machine.clock.wallMs();
-    editClaims(host, (claim) => {
-      if (claim.lease_id !== this.#state.lease?.lease_id) return null;
-      return { idle: { since_at: now }, child: null, retain_until: retainUntil(now, this.wish.idleTtlMs) };
-    });
+    markIdle(this.place.host, this.#state.lease?.lease_id ?? '', this.wish.idleTtlMs);
     this.#happens({ type: 'claims_released', released: false, reason: 'idle' });
   }
 
@@ -487,7 +492,9 @@ export class RunClient {
       `${this.life.name} ends with ${this.exitCode}: ${JSON.stringify(end)}, cleanup ${JSON.stringify(cleanup)}`,
     );
     const proven = cleanup.kind === 'proven';
-    checkRunEnd(this.#sim, this.place.host, { leaseId: lease?.lease_id ?? null, proven, command: this.#command });
+    const leaseId = lease?.lease_id ?? null;
+    if (command === 'run') checkCalmEnd(this.#sim, { name: this.life.name, leaseId, exitCode: this.exitCode });
+    checkRunEnd(this.#sim, this.place.host, { leaseId, proven, command: this.#command });
     this.life.end();
   }
 }

@@ -1,6 +1,6 @@
 /** Who uses the system: runs and ups in few worktrees, people that end leases, waits that nobody owns. */
 import type { LeaseView } from '../../src/protocol/records.ts';
-import { proofIn, releaseClaims } from './claims.ts';
+import { markIdle, proofIn, releaseClaims } from './claims.ts';
 import { SimPark } from './client-park.ts';
 import { RunClient, type RunPlace, type RunWish } from './client-run.ts';
 import { callUntil } from './network.ts';
@@ -103,7 +103,9 @@ export class Clients {
     const lease = this.#sim.watch.shadow.leases.get(leaseId);
     const host = this.#sim.hosts.find(({ id }) => id === lease?.host_id);
     if (host === undefined) return;
-    this.all.push(new DoneClient(this.#sim, host, leaseId, how));
+    // Nobody makes a stack idle under a command that still uses it.
+    const inUse = host.commandsOf(leaseId).length > 0;
+    this.all.push(new DoneClient(this.#sim, host, leaseId, inUse ? 'reap' : how));
   }
 }
 
@@ -131,9 +133,10 @@ class DoneClient implements SomeClient {
       idempotency_key: sim.random.uuid(),
     };
     callUntil(sim, this.life, 'release_stack_lease', args, 60_000, (answer) => {
-      if (!answer.ok || how === 'idle') return this.#end(answer.ok ? 0 : 5);
-      if (answer.result.lease.state === 'reaped') return this.#proven(answer.result.lease);
-      this.#waitForProof(answer.result.lease);
+      if (!answer.ok) this.#end(5);
+      else if (how === 'idle') this.#idle(answer.result.lease);
+      else if (answer.result.lease.state === 'reaped') this.#proven(answer.result.lease);
+      else this.#waitForProof(answer.result.lease);
     });
   }
 
@@ -145,6 +148,11 @@ class DoneClient implements SomeClient {
 
   signal(): void {
     this.#park?.interrupt();
+  }
+
+  #idle({ state, lease_id, idle_ttl_ms }: LeaseView): void {
+    if (state === 'idle') markIdle(this.#host, lease_id, idle_ttl_ms);
+    this.#end(0);
   }
 
   #waitForProof(lease: LeaseView): void {

@@ -62,7 +62,8 @@ export class SimAttempt {
     this.#lease = lease;
     this.#token = token;
     this.#progress = { ...startOf(job.kind), hold: token === null ? 'none' : 'held' };
-    this.#next();
+    if (token === null) this.#next();
+    else this.#confirm(token);
     this.#renewLater();
   }
 
@@ -76,6 +77,15 @@ export class SimAttempt {
 
   drain(): void {
     this.#draining = true;
+  }
+
+  /** What a beacon's answer said of a claim may be long past: it counts once it was renewed. */
+  #confirm(token: number): void {
+    const { sim, life } = this.#ports;
+    call(sim, life, 'renew_job', { job_id: this.job.job_id, job_token: token }, (answer) => {
+      if (answer.ok) this.#next();
+      else this.#finish();
+    });
   }
 
   #next(): void {
@@ -176,7 +186,7 @@ export class SimAttempt {
         hands.tearDown(
           lease,
           this.#disposition(),
-          this.#progress.stage === 'not_absent',
+          this.#progress.stage === 'fresh' || this.#progress.stage === 'child_ended',
           or(() => ({ done: 'tear_down' })),
         );
         return;

@@ -82,10 +82,10 @@ export class Hands {
     this.#life = life;
   }
 
-  /** The rules are to refuse before the driver has to; `rechecks` names the steps after a look, which only retry. */
-  #fence(lease: LeaseForHelper, action: FallibleAction, retries: boolean): HandsFailure | null {
+  /** With what an attempt begins the rules refuse before the driver has to; later steps rely on the driver's fence. */
+  #fence(lease: LeaseForHelper, action: FallibleAction, begins: boolean): HandsFailure | null {
     if (!refusesOlder(this.#host, lease)) return null;
-    if (!retries) {
+    if (begins && this.#host.stacks.get(lease.slot)?.supervisor.alive) {
       const what = `${action} for grant ${lease.fencing_token} of ${lease.lease_id} on ${lease.slot}, which a newer grant owns`;
       this.#sim.violate('old grants are refused', what);
     }
@@ -95,7 +95,7 @@ export class Hands {
   provision(lease: LeaseForHelper, units: number, done: Done<Connection>): void {
     const { timeline, random } = this.#sim;
     const host = this.#host;
-    const refused = this.#fence(lease, 'provision', false);
+    const refused = this.#fence(lease, 'provision', true);
     if (refused !== null) {
       this.#soon('provision refused', () => done(refused));
       return;
@@ -165,9 +165,9 @@ export class Hands {
     });
   }
 
-  tearDown(lease: LeaseForHelper, disposition: Disposition, retries: boolean, done: Done<null>): void {
+  tearDown(lease: LeaseForHelper, disposition: Disposition, begins: boolean, done: Done<null>): void {
     const { timeline, random } = this.#sim;
-    const refused = this.#fence(lease, 'tear_down', retries);
+    const refused = this.#fence(lease, 'tear_down', begins);
     if (refused !== null) {
       this.#soon('tear down refused', () => done(refused));
       return;

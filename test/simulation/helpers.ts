@@ -257,7 +257,8 @@ export class SimHelper {
           if (stack !== undefined) this.#watch(stack, lease);
           break;
         case 'report_lost':
-          this.#lost(lease);
+          // Started after the look and before the answer: a stack is gone only when it is gone now as well.
+          if (!this.#supervises(lease)) this.#lost(lease);
           break;
         default:
           this.#watched.delete(lease.lease_id);
@@ -284,9 +285,18 @@ export class SimHelper {
     });
   }
 
-  #lost(lease: LeaseForHelper): void {
+  #supervises(lease: LeaseForHelper): boolean {
     const stack = this.#host.stacks.get(lease.slot);
-    if (stack?.leaseId === lease.lease_id && stack.supervisor.alive) return;
+    return stack?.leaseId === lease.lease_id && stack.supervisor.alive;
+  }
+
+  #lost(lease: LeaseForHelper): void {
+    if (this.#supervises(lease) && !this.#sim.profile.locksFail) {
+      this.#sim.violate(
+        'a healthy stack is not given up',
+        `${lease.lease_id} is reported lost, and its supervisor lives`,
+      );
+    }
     this.#hands.endGroups(lease);
     const { lease_id, fencing_token } = lease;
     const args = { ...this.identity, lease_id, fencing_token: fencing_token ?? 0, error: 'the stack is lost' };

@@ -4,7 +4,7 @@
  * core on purpose: what both get wrong has to be got wrong twice.
  */
 import type { SequencedEvent } from '../../src/core/events.ts';
-import type { Input } from '../../src/core/inputs.ts';
+import type { Input, StatementFacts } from '../../src/core/inputs.ts';
 import type { Job, Lease, PortBlock, State } from '../../src/core/model.ts';
 
 interface ModelLease {
@@ -42,6 +42,7 @@ export class ReferenceModel {
   readonly reaped = new Map<string, ModelLease>();
   readonly #hosts: ModelHost[] = [];
   readonly #jobs: { id: string; lease: string; state: string; token: number }[] = [];
+  readonly #statements = new Map<string, StatementFacts>();
   readonly #openWaits = new Set<string>();
   readonly #endedWaits = new Set<string>();
   #highestToken = 0;
@@ -59,6 +60,11 @@ export class ReferenceModel {
     return this.leases
       .filter((lease) => lease.host === host && LIVE_UNITS.includes(lease.state))
       .reduce((sum, lease) => sum + lease.units, 0);
+  }
+
+  /** A statement is on its way in; which one proved what is told by its receipt. */
+  told(statement: StatementFacts): void {
+    this.#statements.set(statement.receipt_id, statement);
   }
 
   observe({ seq, at, event }: SequencedEvent): void {
@@ -82,6 +88,7 @@ export class ReferenceModel {
         this.#move(event.lease_id, ['provisioning'], 'active');
         return;
       case 'lease_deferred':
+        this.#provenBy(event.lease_id, event.receipt_id);
         this.#move(event.lease_id, ['provisioning'], 'queued');
         this.#change(event.lease_id, { rolledBack: true });
         return;
@@ -223,10 +230,19 @@ export class ReferenceModel {
     if (proof === 'never_provisioned' && lease.claimedOnce) {
       this.#complain('proof', `${id} counts as never provisioned, and a Helper had its job`);
     }
-    if (PROOFS_BY_STATEMENT.includes(proof) && receipt === null)
-      this.#complain('proof', `${id} is proven without a receipt`);
+    if (PROOFS_BY_STATEMENT.includes(proof)) this.#provenBy(id, receipt);
     this.leases.splice(this.leases.indexOf(lease), 1);
     this.reaped.set(id, lease);
+  }
+
+  /** Signed, about this very grant, and everything that was looked for was absent. */
+  #provenBy(id: string, receipt: string | null): void {
+    const said = this.#statements.get(receipt ?? '');
+    const lease = this.lease(id);
+    const absent = said?.looked_for.every(({ after }) => after === 'absent') && said.looked_for.length > 0;
+    const same = said?.lease_id === id && said.slot === lease?.slot && said.fencing_token === lease.token;
+    if (!said?.signature_valid || !absent || !same)
+      this.#complain('proof', `${id} is freed by a statement that proves nothing`);
   }
 
   #move(id: string, from: readonly string[], to: string): void {

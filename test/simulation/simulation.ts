@@ -108,10 +108,11 @@ class SimulationRun {
     const sim = this.#sim;
     if (this.#violations.length > 0) return;
     sim.tell('healed');
-    sim.profile = CALM;
+    sim.profile = { ...CALM, name: 'healed', locksFail: this.#profile.locksFail };
     sim.coordinator.commitTrouble = null;
     sim.clients.stop();
     for (const { machine } of sim.hosts) this.#timeline.wake(machine);
+    for (const { living } of sim.helpers) for (const twin of living.slice(1)) twin.life.end();
     const until = this.#timeline.now + REST_MS_MAX;
     let operatorAt = this.#timeline.now + OPERATOR_MS;
     while (!this.#isAtRest() && this.#violations.length === 0) {

@@ -70,10 +70,10 @@ export class SimStream {
     this.serverEnd();
   }
 
-  /** The connection breaks: noticed at once by both, or by silence. */
+  /** The connection breaks: noticed at once by both, or between machines by silence. */
   cut(): void {
-    const { random, timeline } = this.#sim;
-    const silent = random.chance(0.3);
+    const { random, timeline, hosts } = this.#sim;
+    const silent = this.#life.machine !== hosts[0]?.machine && random.chance(0.3);
     this.#lastAt = Number.POSITIVE_INFINITY;
     timeline.after(silent ? SILENCE_MS : 2, this.#life, 'stream cut', () => this.#break('the stream was cut'));
     timeline.after(silent ? random.between(1_000, 40_000) : 2, null, 'stream gone', () => this.serverEnd(), true);

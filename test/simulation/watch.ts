@@ -7,6 +7,7 @@ import type { State } from '../../src/core/model.ts';
 import { emptyState, toSnapshot } from '../../src/core/state.ts';
 import type { MemoryLog } from '../../src/log/memory-log.ts';
 import type { Observer } from './coordinator.ts';
+import { checkSilence } from './invariants.ts';
 import { mustRefuse, ReferenceModel } from './reference-model.ts';
 import type { Sim } from './sim.ts';
 
@@ -19,6 +20,10 @@ export class Watch implements Observer {
   readonly grantedCapacity = new Map<string, number>();
   /** When a lease was last active under a token. */
   readonly activeUnder = new Map<string, { token: number; until: number }>();
+  /** Why leases were taken away, where a Helper told. */
+  readonly reapErrors = new Map<string, string | null>();
+  /** The invocation that each lease belongs to, or belonged to last. */
+  readonly claimTokens = new Map<string, string>();
   /** On the timeline: when each lease came to be. */
   readonly bornAt = new Map<string, number>();
   readonly #sim: Sim;
@@ -47,6 +52,7 @@ export class Watch implements Observer {
   }
 
   asked(input: Input, state: State): (refusal: Refusal | null) => void {
+    if ('statement' in input && input.statement !== null) this.model.told(input.statement);
     const expected = mustRefuse(input, state);
     return (refusal) => {
       if (expected === null || refusal?.code === 'internal') return;
@@ -71,11 +77,16 @@ export class Watch implements Observer {
 
   #follow(sequenced: SequencedEvent): void {
     const { event } = sequenced;
-    apply(this.shadow, structuredClone(sequenced));
+    const leaseId = 'lease_id' in event ? event.lease_id : null;
+    const retried = this.shadow.leases.get(leaseId ?? '')?.state === 'reap_failed';
+    apply(this.shadow, sequenced);
     this.model.observe(sequenced);
     this.#sim.tell(storyOf(sequenced));
-    const leaseId = 'lease_id' in event ? event.lease_id : null;
-    if (event.type === 'lease_requested') this.bornAt.set(event.lease.lease_id, this.#sim.timeline.now);
+    if (event.type === 'lease_requested') {
+      this.bornAt.set(event.lease.lease_id, this.#sim.timeline.now);
+      this.claimTokens.set(event.lease.lease_id, event.lease.claim_token);
+    }
+    if (event.type === 'lease_readopting') this.claimTokens.set(event.lease_id, event.terms.claim_token);
     if (leaseId === null) return;
     const lease = this.shadow.leases.get(leaseId);
     if (event.type === 'lease_granted') {
@@ -86,7 +97,9 @@ export class Watch implements Observer {
       this.activeUnder.set(leaseId, { token: lease.fencing_token ?? 0, until: Number.POSITIVE_INFINITY });
     } else if (known?.until === Number.POSITIVE_INFINITY) known.until = this.#sim.timeline.now;
     if (event.type === 'lease_reaped') this.#reaped(leaseId);
-    if (event.type === 'lease_reaping' && event.reap_reason === 'heartbeat_lost') this.#silenced(leaseId);
+    if (event.type !== 'lease_reaping' || retried) return;
+    this.reapErrors.set(leaseId, event.error_class);
+    if (event.reap_reason === 'heartbeat_lost') checkSilence(this.#sim, leaseId);
   }
 
   /** No lease is reaped while anything of it is there. */
@@ -96,16 +109,6 @@ export class Watch implements Observer {
       if (remains.length > 0)
         this.#sim.violate('no reaped without an end', `${leaseId} is reaped, with ${remains.join(', ')}`);
     }
-  }
-
-  /** Whoever lives and is awake keeps what it holds, however often the coordinator went away. */
-  #silenced(leaseId: string): void {
-    const holder = this.#sim.clients.holderOf(leaseId);
-    if (holder === null) return;
-    const { life } = holder;
-    const { now } = this.#sim.timeline;
-    const wasAway = life.pausedUntil > now - 120_000 || life.machine.asleepUntil > now - 120_000;
-    this.#sim.tell(`SILENCED ${wasAway ? 'rightly' : 'WRONGLY'} ${leaseId} of ${life.name}: ${holder.standing}`);
   }
 
   #checkState(state: State, events: readonly SequencedEvent[]): void {
