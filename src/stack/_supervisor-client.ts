@@ -11,7 +11,7 @@ import { deadlineIn, sleepMs, withTimeout } from '../platform/timers.ts';
 import { INHERITED_SETTING_NAMES } from '../protocol/settings.ts';
 import { replySchema, type SupervisorReply, type SupervisorRequest } from '../protocol/supervisor-messages.ts';
 import { connectLines, type LineChannel } from './_json-lines.ts';
-import { supervisorSocket } from './_supervisor-fence.ts';
+import { EXIT_SLOT_TAKEN, supervisorSocket } from './_supervisor-fence.ts';
 
 const START_MS_MAX = 15_000;
 const START_PAUSE_MS = 15;
@@ -83,7 +83,9 @@ export async function ensureSupervisor(at: SlotAddress, argvOf: SuperviseArgv): 
     if (!spawned) {
       spawned = true;
       void spawnSupervisor(at, argvOf).then((exit) => {
-        exited = exit;
+        // The other one listens soon, or has ended by the next look: then it is our turn again.
+        if (exit.exit_code === EXIT_SLOT_TAKEN) spawned = false;
+        else exited = exit;
       });
     }
     if (exited !== null || deadline.expired()) throw notStarted(at, exited);

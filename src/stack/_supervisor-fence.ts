@@ -4,6 +4,9 @@ import { Failure } from '../platform/failure.ts';
 import { socketPath } from '../platform/paths.ts';
 import type { SupervisorRequest } from '../protocol/supervisor-messages.ts';
 
+/** Exit code of a supervisor that found another one on its slot: that one may still be on its way to its socket. */
+export const EXIT_SLOT_TAKEN = 75;
+
 /** Refuses whoever speaks for another lease, or with an older grant than was seen. */
 export function requireCurrent(
   request: Pick<SupervisorRequest, 'lease_id' | 'fencing_token'>,

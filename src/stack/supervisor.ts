@@ -16,7 +16,7 @@ import { requestSchema, type SupervisorReply, type SupervisorRequest } from '../
 import { type LineChannel, serveLines } from './_json-lines.ts';
 import { readRecord } from './_records.ts';
 import { SupervisedStack } from './_supervised-stack.ts';
-import { requireCurrent, supervisorSocket } from './_supervisor-fence.ts';
+import { EXIT_SLOT_TAKEN, requireCurrent, supervisorSocket } from './_supervisor-fence.ts';
 import { SupervisorRecord } from './_supervisor-state.ts';
 import type { StackFailure } from './driver.ts';
 import { loadPlan } from './plan.ts';
@@ -25,17 +25,22 @@ import { slotPaths } from './slot.ts';
 
 const LIMIT_CHECK_MS = 250;
 
-/** Returns when the stack is stopped; at once when another supervisor has the slot or nothing was to be created. */
-export async function runSupervisor({ slotDir }: { slotDir: string }): Promise<void> {
+/** Answers with an exit code when the stack is stopped; at once when the slot is taken or nothing was to be created. */
+export async function runSupervisor({ slotDir }: { slotDir: string }): Promise<number> {
   const log = logger('supervisor');
   const paths = slotPaths(slotDir);
   using lock = tryLock(paths.supervisorLock);
-  if (lock === null) return log.info('another supervisor has this slot', { slot_dir: slotDir });
+  if (lock === null) {
+    log.info('another supervisor has this slot', { slot_dir: slotDir });
+    return EXIT_SLOT_TAKEN;
+  }
   const creation = readRecord(paths.creation, creationSchema);
   if (creation === null || creation === 'unreadable') {
-    return log.error('there is no record of a creation', { slot_dir: slotDir });
+    log.error('there is no record of a creation', { slot_dir: slotDir });
+    return 1;
   }
   await new Supervisor(slotDir, creation, log, systemClock).run();
+  return 0;
 }
 
 type StopReason = 'asked' | 'limit' | 'signal';

@@ -56,12 +56,13 @@ pgbench -T ${BENCH_SECS} -c 2 "$DATABASE_URL" | grep -E "^tps"
 echo "$BOTBUDDY_PORT_DB $PGDIR" >used.txt
 `;
 
+const postgresPrograms = postgresBin();
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'botbuddy-postgres-')));
 const home = join(root, 'home');
 const user = unprivilegedUser();
 const binary = join(root, 'botbuddy');
 const environment = {
-  PATH: `${postgresBin()}:${process.env['PATH'] ?? '/usr/bin:/bin'}`,
+  PATH: `${postgresPrograms}:${process.env['PATH'] ?? '/usr/bin:/bin'}`,
   HOME: root,
   LANG: 'C.UTF-8',
   BOTBUDDY_HOME: home,

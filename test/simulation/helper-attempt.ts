@@ -135,14 +135,7 @@ export class SimAttempt {
   #perform(action: JobAction, done: (result: ActionResult) => void): void {
     const { hands, host } = this.#ports;
     const lease = this.#lease;
-    const or =
-      <T>(then: (value: T) => ActionResult) =>
-      (value: T | HandsFailure) =>
-        done(
-          value instanceof HandsFailure
-            ? { done: 'failed', action: action.do as 'look', error_class: value.errorClass, error: value.message }
-            : then(value),
-        );
+    const or = orFailure(action, done);
     switch (action.do) {
       case 'claim':
         this.#claim((held) => done({ done: 'claim', held }));
@@ -352,4 +345,15 @@ export class SimAttempt {
     this.#over = true;
     this.#ports.finished(this);
   }
+}
+
+/** What a step of the hands came to: its own result, or the failure under the action's name. */
+function orFailure(action: JobAction, done: (result: ActionResult) => void) {
+  return <T>(then: (value: T) => ActionResult) =>
+    (value: T | HandsFailure): void =>
+      done(
+        value instanceof HandsFailure
+          ? { done: 'failed', action: action.do as 'look', error_class: value.errorClass, error: value.message }
+          : then(value),
+      );
 }

@@ -8,7 +8,6 @@ export const command: CommandModule = {
     const slotDir = textFlag(argv, 'slot-dir');
     if (slotDir === undefined) throw new Failure('invalid_arguments', 'supervise needs --slot-dir');
     const { runSupervisor } = await import('../../stack/supervisor.ts');
-    await runSupervisor({ slotDir });
-    return 0;
+    return runSupervisor({ slotDir });
   },
 };
