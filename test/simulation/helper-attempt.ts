@@ -138,11 +138,9 @@ export class SimAttempt {
     const or = orFailure(action, done);
     switch (action.do) {
       case 'claim':
-        this.#claim((held) => done({ done: 'claim', held }));
-        return;
+        return this.#claim((held) => done({ done: 'claim', held }));
       case 'stop_own_work':
-        this.#stopEarlier(done);
-        return;
+        return this.#stopEarlier(done);
       case 'bind_claim':
         if (confirmClaims(host, askerOf(host, lease), lease.lease_id, lease.blocks, lease.idle_ttl_ms)) {
           done({ done: 'bind_claim' });
