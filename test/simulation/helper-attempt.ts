@@ -138,9 +138,11 @@ export class SimAttempt {
     const or = orFailure(action, done);
     switch (action.do) {
       case 'claim':
-        return this.#claim((held) => done({ done: 'claim', held }));
+        this.#claim((held) => done({ done: 'claim', held }));
+        return;
       case 'stop_own_work':
-        return this.#stopEarlier(done);
+        this.#stopEarlier(done);
+        return;
       case 'bind_claim':
         if (confirmClaims(host, askerOf(host, lease), lease.lease_id, lease.blocks, lease.idle_ttl_ms)) {
           done({ done: 'bind_claim' });
@@ -158,20 +160,22 @@ export class SimAttempt {
         );
         return;
       case 'provision':
-      case 'attach': {
         this.#voidPending();
-        const up = or((connection: Connection): ActionResult => {
-          this.#connection = connection;
-          return { done: action.do as 'provision' };
-        });
-        action.do === 'attach' ? hands.attach(lease, up) : hands.provision(lease, this.#units(), up);
-        return;
-      }
-      case 'end_child':
-        hands.endChild(
+        hands.provision(
           lease,
-          or(() => ({ done: 'end_child' })),
+          this.#units(),
+          or((connection) => this.#up(connection, 'provision')),
         );
+        return;
+      case 'attach':
+        this.#voidPending();
+        hands.attach(
+          lease,
+          or((connection) => this.#up(connection, 'attach')),
+        );
+        return;
+      case 'end_child':
+        hands.endChild(lease, or(endedChild));
         return;
       case 'tear_down':
         hands.tearDown(
@@ -200,6 +204,11 @@ export class SimAttempt {
       default:
         throw new Error(`${action.do} is no step of a job`);
     }
+  }
+
+  #up(connection: Connection, done: 'provision' | 'attach'): ActionResult {
+    this.#connection = connection;
+    return { done };
   }
 
   #units(): number {
@@ -344,6 +353,8 @@ export class SimAttempt {
     this.#ports.finished(this);
   }
 }
+
+const endedChild = (): ActionResult => ({ done: 'end_child' });
 
 /** What a step of the hands came to: its own result, or the failure under the action's name. */
 function orFailure(action: JobAction, done: (result: ActionResult) => void) {
