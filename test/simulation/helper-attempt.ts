@@ -133,7 +133,7 @@ export class SimAttempt {
   }
 
   #perform(action: JobAction, done: (result: ActionResult) => void): void {
-    const { hands, host } = this.#ports;
+    const { hands } = this.#ports;
     const lease = this.#lease;
     const or = orFailure(action, done);
     switch (action.do) {
@@ -144,11 +144,7 @@ export class SimAttempt {
         this.#stopEarlier(done);
         return;
       case 'bind_claim':
-        if (confirmClaims(host, askerOf(host, lease), lease.lease_id, lease.blocks, lease.idle_ttl_ms)) {
-          done({ done: 'bind_claim' });
-          return;
-        }
-        or(() => ({ done: 'bind_claim' }))(new HandsFailure('STACK_CONTEXT_BIND_FAILED', 'the claim was replaced'));
+        or((): ActionResult => ({ done: 'bind_claim' }))(this.#bindClaim());
         return;
       case 'inspect':
         hands.inspect(
@@ -209,6 +205,13 @@ export class SimAttempt {
   #up(connection: Connection, done: 'provision' | 'attach'): ActionResult {
     this.#connection = connection;
     return { done };
+  }
+
+  #bindClaim(): null | HandsFailure {
+    const { host } = this.#ports;
+    const lease = this.#lease;
+    const bound = confirmClaims(host, askerOf(host, lease), lease.lease_id, lease.blocks, lease.idle_ttl_ms);
+    return bound ? null : new HandsFailure('STACK_CONTEXT_BIND_FAILED', 'the claim was replaced');
   }
 
   #units(): number {
