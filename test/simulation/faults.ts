@@ -35,6 +35,8 @@ export interface Profile {
   readonly dropped: number;
   readonly duplicated: number;
   readonly slow: number;
+  /** Calls that come once more, long after everybody forgot them. */
+  readonly echoed: number;
   readonly provisionFails: number;
   readonly teardownSticks: number;
   readonly lookIsBlind: number;
@@ -48,6 +50,7 @@ const QUIET = {
   dropped: 0,
   duplicated: 0,
   slow: 0.02,
+  echoed: 0,
   provisionFails: 0,
   teardownSticks: 0,
   lookIsBlind: 0,
@@ -60,6 +63,7 @@ export const PROFILES: readonly Profile[] = [
   {
     ...QUIET,
     name: 'storm',
+    echoed: 0.02,
     trouble: 0.03,
     kinds: ALL_BUT_TWINS,
     dropped: 0.03,
@@ -76,7 +80,16 @@ export const PROFILES: readonly Profile[] = [
     trouble: 0.02,
     kinds: ['coordinator_crash', 'commit_lost', 'commit_unanswered', 'disk_full', 'stream_cut'],
   },
-  { ...QUIET, name: 'network', dropped: 0.08, duplicated: 0.1, slow: 0.2, trouble: 0.01, kinds: ['stream_cut'] },
+  {
+    ...QUIET,
+    name: 'network',
+    echoed: 0.03,
+    dropped: 0.08,
+    duplicated: 0.1,
+    slow: 0.2,
+    trouble: 0.01,
+    kinds: ['stream_cut'],
+  },
   {
     ...QUIET,
     name: 'clients',
@@ -87,6 +100,7 @@ export const PROFILES: readonly Profile[] = [
   {
     ...QUIET,
     name: 'helpers',
+    echoed: 0.03,
     trouble: 0.02,
     kinds: ['helper_crash', 'helper_pause', 'helper_drain', 'supervisor_death', 'capacity_change'],
     provisionFails: 0.25,
@@ -103,8 +117,8 @@ export const PROFILES: readonly Profile[] = [
     ...QUIET,
     name: 'twins',
     locksFail: true,
-    trouble: 0.02,
-    kinds: ['helper_twin', 'client_kill', 'client_signal'],
+    trouble: 0.1,
+    kinds: ['helper_twin', 'helper_twin', 'helper_twin', 'client_kill', 'client_signal'],
     provisionFails: 0.1,
     teardownSticks: 0.1,
   },

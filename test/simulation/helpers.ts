@@ -92,6 +92,10 @@ export class SimHelper {
     return { host_id: this.#host.id, incarnation: this.#incarnation };
   }
 
+  get isReaping(): boolean {
+    return [...this.#attempts].some(({ job }) => job.kind === 'reap_stack');
+  }
+
   drain(): void {
     this.#draining = true;
     for (const attempt of this.#attempts) attempt.drain();

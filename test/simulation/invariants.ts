@@ -126,9 +126,9 @@ const AWAY_MS = 120_000;
 export function checkSilence(sim: Sim, leaseId: string): void {
   const holder = sim.clients.holderOf(leaseId);
   if (holder === null || sim.profile.dropped > 0) return;
-  const { pausedUntil, machine } = holder.life;
+  const { standsUntil, machine } = holder.life;
   if (machine !== sim.hosts[0]?.machine) return;
-  const wasAway = Math.max(pausedUntil, machine.asleepUntil) > sim.timeline.now - AWAY_MS;
+  const wasAway = standsUntil > sim.timeline.now - AWAY_MS;
   if (!wasAway) sim.violate('a blip is no outcome', `${holder.life.name} lost ${leaseId} in ${holder.standing}`);
 }
 

@@ -56,6 +56,11 @@ export function call<N extends ToolName>(
       }
     });
   }
+  if (random.chance(sim.profile.echoed)) {
+    timeline.after(random.between(5_000, 240_000), null, `echo of ${name} from ${from.name}`, () => {
+      sim.coordinator.deliver({ name, args, from, respond: () => {} });
+    });
+  }
 }
 
 /** Asks again under the same arguments until an answer that is one, or the deadline. */

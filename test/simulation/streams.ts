@@ -136,14 +136,15 @@ export class SimStreams {
     let stream: SimStream | null = null;
     let given = false;
     const nobody = (): void => {
-      if (!given) reader.failed(noAnswer('connection refused') as never);
+      if (!given && stream === null) reader.failed(noAnswer('connection refused') as never);
     };
     const connect = async (): Promise<void> => {
       const parts = this.#parts();
       if (given || !life.alive) return;
       if (parts === null || !parts.life.alive) timeline.after(1, life, 'stream found nobody', nobody);
-      else if (parts.life.pausedUntil > timeline.now) {
-        timeline.after(parts.life.pausedUntil - timeline.now, null, 'stream is accepted late', connect);
+      else if (parts.life.standsUntil > timeline.now) {
+        timeline.after(1, parts.life, 'stream is accepted late', connect);
+        parts.life.onEnd(() => timeline.after(2, life, 'stream found nobody after all', nobody));
       } else stream = await this.#accept(parts, life, query, cursor, reader);
     };
     timeline.after(random.between(1, 10), null, 'stream asked for', connect);

@@ -52,6 +52,11 @@ export class Life {
     return { pid: this.pid, started_at: this.startedAt, boot_id: this.machine.bootId };
   }
 
+  /** It does nothing before: it is stopped, or its machine sleeps. */
+  get standsUntil(): number {
+    return Math.max(this.pausedUntil, this.machine.asleepUntil);
+  }
+
   onEnd(callback: () => void): void {
     this.#onEnd.push(callback);
   }
@@ -106,8 +111,9 @@ export class Timeline {
 
   /** Somebody opens the lid. */
   wake(machine: Machine): void {
-    if (machine.asleepUntil > this.now) this.#shift(machine, this.now - machine.asleepUntil);
-    machine.asleepUntil = 0;
+    if (machine.asleepUntil <= this.now) return;
+    this.#shift(machine, this.now - machine.asleepUntil);
+    machine.asleepUntil = this.now;
   }
 
   #shift(machine: Machine, ms: number): void {
@@ -127,9 +133,9 @@ export class Timeline {
       this.#pop();
       if (next.cancelled || (next.owner !== null && !next.owner.alive)) continue;
       this.now = Math.max(this.now, next.at);
-      const pausedUntil = next.owner?.pausedUntil ?? 0;
-      if (pausedUntil > this.now) {
-        next.at = pausedUntil;
+      const standsUntil = next.owner?.standsUntil ?? 0;
+      if (standsUntil > this.now) {
+        next.at = standsUntil;
         this.#push(next);
         continue;
       }

@@ -43,11 +43,13 @@ const TROUBLE: Record<Trouble, (sim: Sim) => void> = {
   helper_crash: (sim) => anyHelper(sim)?.life.end(),
   helper_pause: (sim) => pause(sim, anyHelper(sim)?.life, 120_000),
   helper_drain: (sim) => anyHelper(sim)?.drain(),
-  /** The lock of a home failed: another Helper begins while the first one only sleeps. */
+  /** The lock of a home failed: another Helper begins while the first one only sleeps, in the middle of its work. */
   helper_twin: (sim) => {
-    const keeper = sim.random.pick(sim.helpers);
-    for (const { life } of keeper.living) pause(sim, life, 240_000);
-    if (keeper.living.length === 1) keeper.start();
+    const busy = sim.helpers.filter(({ living }) => living.length === 1 && living[0]?.isReaping === true);
+    const keeper = anyOf(sim, busy);
+    if (keeper === null) return;
+    for (const { life } of keeper.living) life.pausedUntil = sim.timeline.now + sim.random.between(60_000, 300_000);
+    keeper.start();
   },
   supervisor_death: (sim) => {
     const running = sim.hosts.flatMap((host) => [...host.stacks.values()].filter(({ supervisor }) => supervisor.alive));
