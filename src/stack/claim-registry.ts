@@ -67,6 +67,7 @@ export interface ClaimHold {
 
 export async function claimBlocks(request: ClaimRequest): Promise<ClaimHold> {
   const { home, slot } = request;
+  ensurePrivateDir(home);
   ensurePrivateDir(homePaths(home).ports);
   ensurePrivateDir(homePaths(home).stacks);
   using _project =

@@ -154,9 +154,7 @@ describe('the end', () => {
     expect(await stream.next('wait_ended')).toMatchObject({ ended: { outcome: 'matched' } });
     expect(await stage.call(found, 'get_stack_lease', { lease_id: lease.lease_id })).toMatchObject({ ok: true });
     await stage.result(found, 'release_stack_lease', releaseArgs(lease.lease_id));
-    const releasedAt = performance.now();
     expect(await served.finished).toMatchObject({ exitCode: 0, stdout: 'ended\n' });
-    expect(performance.now() - releasedAt).toBeGreaterThan(350);
     expect(stage.discovery()).toBeNull();
     for (const life of stage.helperLives()) expect(identityOf(Number(life))).toBeNull();
   }, 15_000);

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { portIsFree } from '../../src/platform/port-probe.ts';
 import { isAlive, type ProcessIdentity } from '../../src/platform/processes.ts';
+import { EXIT_SLOT_TAKEN } from '../../src/stack/_supervisor-fence.ts';
 import { lastLines } from '../../src/stack/service-log.ts';
 import {
   createdStacks,
@@ -68,7 +69,7 @@ test('a second supervisor of a slot ends at once and changes nothing', async () 
   await started(setting);
   const before = readFileSync(setting.paths.supervisor, 'utf8');
   const second = Bun.spawn([process.execPath, SUPERVISE, setting.paths.dir], { stdio: ['ignore', 'ignore', 'ignore'] });
-  expect(await second.exited).toBe(0);
+  expect(await second.exited).toBe(EXIT_SLOT_TAKEN);
   expect(readFileSync(setting.paths.supervisor, 'utf8')).toBe(before);
 });
 
@@ -78,7 +79,7 @@ test.each(['', 'torn'])('without a record of a creation (%p) nothing is started'
   mkdirSync(slotDir, { recursive: true });
   if (creation !== '') writeFileSync(join(slotDir, 'creation.json'), creation);
   const supervisor = Bun.spawn([process.execPath, SUPERVISE, slotDir], { stdio: ['ignore', 'ignore', 'ignore'] });
-  expect(await supervisor.exited).toBe(0);
+  expect(await supervisor.exited).toBe(1);
   expect(existsSync(join(slotDir, 'supervisor.json'))).toBe(false);
 });
 
