@@ -80,6 +80,8 @@ function requestHeldSlot(draft: Draft, request: LeaseRequest, live: Lease): Repl
     since: live.since,
     reap_reason: live.reap_reason,
     own,
+    // Whoever ends its own predecessor names the invocation that it was told of: a later one may have taken over.
+    ...(own ? { claim_token: live.claim_token } : {}),
   };
   switch (answer) {
     case 'readopt':
@@ -108,6 +110,7 @@ function readopt(draft: Draft, request: LeaseRequest, live: Lease): Replies['req
     refuse('IDLE_STACK_DIFFERS', `the idle lease ${live.lease_id} has other units or ports`, {
       lease_id: live.lease_id,
       state: live.state,
+      claim_token: live.claim_token,
       own: true,
     });
   }

@@ -57,6 +57,27 @@ describe('giving a lease back', () => {
     expect(machine.lease(lease.lease_id).state).toBe('reaping');
   });
 
+  test('of a predecessor, by the invocation that a refusal named, spares who took it over meanwhile', () => {
+    const { machine, lease } = activeOn();
+    machine.release(lease, 'idle');
+    const asked = machine.asking('slot', { blocks: [{ port_base: 25_000, size: 20 }] });
+    const { code, fields } = machine.refused('request_lease', { request: asked });
+    expect(code).toBe('IDLE_STACK_DIFFERS');
+    machine.request('slot', { blocks: lease.blocks });
+    const late = machine.submit('release_lease', {
+      lease_id: lease.lease_id,
+      by: BY,
+      claim_token: String(fields['claim_token']),
+      how: 'reap',
+      disposition: 'destroy',
+      idle_ttl_ms: null,
+      reason: 'late',
+      archived: null,
+    });
+    expect(late).toMatchObject({ ok: false, refusal: { code: 'OLD_GENERATION' } });
+    expect(machine.lease(lease.lease_id).state).toBe('provisioning');
+  });
+
   test('by a person who names the lease needs no claim token', () => {
     const { machine, lease } = activeOn();
     expect(machine.release(lease, 'reap', { claim_token: null }).changed).toBe(true);

@@ -143,7 +143,8 @@ describe('a request for a slot', () => {
         });
       } else {
         expect(answer.refusal.code).toBe(OWN[state]);
-        expect(answer.refusal.fields).toMatchObject({ lease_id: lease.lease_id, state, own: true });
+        const { lease_id, claim_token } = lease;
+        expect(answer.refusal.fields).toMatchObject({ lease_id, state, own: true, claim_token });
       }
     });
 
@@ -153,6 +154,7 @@ describe('a request for a slot', () => {
       const refusal = machine.refused('request_lease', { request: machine.asking('slot', { agent: 'someone else' }) });
       expect(refusal.code).toBe('SLOT_HELD');
       expect(refusal.fields).toMatchObject({ lease_id: lease.lease_id, state, since: lease.since, own: false });
+      expect(refusal.fields).not.toHaveProperty('claim_token');
     });
   }
 
