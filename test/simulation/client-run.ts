@@ -9,6 +9,7 @@ import type { ParkEnding } from '../../src/client/park-model.ts';
 import { glimpseOf } from '../../src/flows/lease-glimpse.ts';
 import { judgeEnd } from '../../src/flows/stack-run-ends.ts';
 import type {
+  LeaseGlimpse,
   ParkedPhase,
   RunAction,
   RunEvent,
@@ -77,6 +78,8 @@ export class RunClient {
   #reapEndsAt: number | null = null;
   #hold: Hold | null = null;
   #digest = '';
+  /** The invocation that a refusal named as the holder of the slot. */
+  #predecessor: string | null = null;
   #seen: LeaseView | null = null;
   #park: SimPark | null = null;
   #command: Command | null = null;
@@ -100,6 +103,10 @@ export class RunClient {
 
   get standing(): string {
     return `${this.#state.phase}, lease ${this.#state.lease?.lease_id} ${this.#state.lease?.state}, park ${this.#park?.phase}`;
+  }
+
+  get knownLease(): string | null {
+    return this.#state.lease?.lease_id ?? null;
   }
 
   get heldLease(): string | null {
@@ -241,6 +248,7 @@ export class RunClient {
     if (code === 'PORT_BLOCK_TAKEN') this.#avoid.push(...(this.#hold?.blocks ?? []));
     const text = (name: string) => (typeof fields[name] === 'string' ? String(fields[name]) : null);
     const leaseId = text('lease_id');
+    this.#predecessor = text('claim_token');
     const own = fields['own'] === true;
     const refusal: RunRefusal = {
       code,
@@ -297,7 +305,7 @@ export class RunClient {
     if (phase !== 'slot' && end.lease !== null) this.#see(end.lease);
     const { outcome, code, error: message } = end;
     const tell = (view: LeaseView | null) => {
-      const lease = view === null ? null : glimpseOf(view);
+      const lease = view === null ? null : phase === 'slot' ? glimpseOf(view) : this.#glimpse(view);
       this.#happens({ type: 'park_ended', park: { outcome, code, message, lease } });
     };
     // A wait that ended before its stream was open tells its outcome, and no view of the lease.
@@ -331,7 +339,7 @@ export class RunClient {
       if (this.life.machine.clock.uptimeMs() - askedAt > NEWS_MS_MAX) return this.#readLease();
       if (!answer.ok) return this.#happens({ type: 'lease_read', lease: null });
       this.#see(answer.result.lease);
-      this.#happens({ type: 'lease_read', lease: glimpseOf(answer.result.lease) });
+      this.#happens({ type: 'lease_read', lease: this.#glimpse(answer.result.lease) });
     });
   }
 
@@ -427,7 +435,7 @@ export class RunClient {
     const left = own ? this.#reapDeadline() - this.life.machine.clock.monotonicMs() : RELEASE_TIMEOUT_MS;
     const args = {
       lease_id,
-      claim_token: own ? this.#token : null,
+      claim_token: own ? this.#token : this.#predecessor,
       how,
       disposition: how === 'idle' ? ('destroy' as const) : disposition,
       idle_ttl_ms: this.wish.idleTtlMs,
@@ -477,6 +485,13 @@ export class RunClient {
       });
       this.#happens({ type: 'claims_released', released: reason === null, reason });
     });
+  }
+
+  /** What a later command took over is lost to this one, whatever state it is in now. */
+  #glimpse(view: LeaseView): LeaseGlimpse {
+    const glimpse = glimpseOf(view);
+    if (view.claim_token === this.#token) return glimpse;
+    return { ...glimpse, state: 'reaping', has_connection: false, error: 'a later command took the lease over' };
   }
 
   /** The latest view wins; a view of another lease never replaces ours. */

@@ -14,6 +14,8 @@ const WORKTREES_A_HOST = 4;
 export interface SomeClient {
   readonly life: Life;
   readonly standing: string;
+  /** The lease that it was given. */
+  readonly knownLease: string | null;
   /** The lease that it keeps alive. */
   readonly heldLease: string | null;
   signal(signal: string): void;
@@ -43,6 +45,11 @@ export class Clients {
 
   stop(): void {
     this.#open = false;
+  }
+
+  #isAwakeWith(leaseId: string): boolean {
+    const { now } = this.#sim.timeline;
+    return this.living.some(({ life, knownLease }) => knownLease === leaseId && life.standsUntil <= now);
   }
 
   /** The living run that holds a lease, or waits with it. */
@@ -103,8 +110,8 @@ export class Clients {
     const lease = this.#sim.watch.shadow.leases.get(leaseId);
     const host = this.#sim.hosts.find(({ id }) => id === lease?.host_id);
     if (host === undefined) return;
-    // Nobody makes a stack idle under a command that still uses it.
-    const inUse = host.commandsOf(leaseId).length > 0;
+    // Nobody makes a stack idle under a command that uses it, or is about to.
+    const inUse = host.commandsOf(leaseId).length > 0 || this.#isAwakeWith(leaseId);
     this.all.push(new DoneClient(this.#sim, host, leaseId, inUse ? 'reap' : how));
   }
 }
@@ -140,6 +147,7 @@ class DoneClient implements SomeClient {
     });
   }
 
+  readonly knownLease = null;
   readonly heldLease = null;
 
   get standing(): string {
@@ -223,6 +231,7 @@ class WaitClient implements SomeClient {
     });
   }
 
+  readonly knownLease = null;
   readonly heldLease = null;
 
   get standing(): string {

@@ -12,6 +12,7 @@ import { nextDeadline } from '../../src/core/deadlines.ts';
 import type { SequencedEvent } from '../../src/core/events.ts';
 import type { ArchiveRow, Input, Refusal } from '../../src/core/inputs.ts';
 import type { State } from '../../src/core/model.ts';
+import { toSnapshot } from '../../src/core/state.ts';
 import { hasAnythingAlive } from '../../src/core/views.ts';
 import { MemoryDisk, MemoryLog } from '../../src/log/memory-log.ts';
 import { Failure } from '../../src/platform/failure.ts';
@@ -24,6 +25,7 @@ import type { SimHost } from './world.ts';
 
 export const LEASE_TTL_MS = 60_000;
 const WAKE_MS_MAX = 5_000;
+const SNAPSHOT_CHANCE = 0.02;
 export const CALLER = { principal: 'owner', tenant: 'local' } as const;
 
 export interface SimCall {
@@ -139,10 +141,11 @@ export class SimCoordinator {
     return true;
   }
 
-  async snapshot(): Promise<void> {
-    const { toSnapshot } = await import('../../src/core/state.ts');
-    const parts = this.#parts;
-    if (parts?.life.alive) await parts.log.snapshot(parts.engine.state.seq, toSnapshot(parts.engine.state));
+  /** Now and then, as the engine does; what it covers may be forgotten. */
+  async #snapshot({ log, engine }: Parts): Promise<void> {
+    const { seq } = engine.state;
+    await log.snapshot(seq, toSnapshot(engine.state));
+    if (this.#sim.random.chance(0.5)) await log.prune(seq - this.#sim.random.below(40));
   }
 
   async #turn(): Promise<void> {
@@ -156,6 +159,7 @@ export class SimCoordinator {
       if (answer.ok) this.#observer.answered(answer.seq);
       call.respond(answer);
     }
+    if (this.#sim.random.chance(SNAPSHOT_CHANCE)) await this.#snapshot(parts);
     this.#sleepUntilNextDeadline();
   }
 

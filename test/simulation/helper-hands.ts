@@ -85,7 +85,9 @@ export class Hands {
   /** With what an attempt begins the rules refuse before the driver has to; later steps rely on the driver's fence. */
   #fence(lease: LeaseForHelper, action: FallibleAction, begins: boolean): HandsFailure | null {
     if (!refusesOlder(this.#host, lease)) return null;
-    if (begins && this.#host.stacks.get(lease.slot)?.supervisor.alive) {
+    const recorded = this.#host.records.get(lease.slot)?.fencing_token ?? 0;
+    const isSeen = recorded > (lease.fencing_token ?? 0) && this.#host.stacks.get(lease.slot)?.supervisor.alive;
+    if (begins && isSeen) {
       const what = `${action} for grant ${lease.fencing_token} of ${lease.lease_id} on ${lease.slot}, which a newer grant owns`;
       this.#sim.violate('old grants are refused', what);
     }

@@ -216,8 +216,8 @@ const nothingRuns: Promised = ({ hosts }) =>
  */
 const isOvertaken = (sim: Sim, host: SimHost, claim: Claim): boolean => {
   const marker = host.markers.get(claim.stack_dir);
-  const remarked = marker !== undefined && marker.lease_id !== claim.lease_id && marker.released_at === null;
-  return remarked || sim.watch.claimTokens.get(claim.lease_id ?? '') !== claim.invocation_token;
+  const remarked = marker?.released_at === null && marker.invocation_token !== claim.invocation_token;
+  return remarked || (claim.lease_id !== null && sim.watch.claimTokens.get(claim.lease_id) !== claim.invocation_token);
 };
 
 /** A claim of a lease that ended is gone; what is left can be taken over once its time is up. */
@@ -239,8 +239,10 @@ const everyClientHasEnded: Promised = ({ clients }) =>
 const noStatementStays: Promised = (sim) =>
   sim.hosts.flatMap((host) =>
     [...host.statements.values()]
-      .filter(({ lease_id }) => {
-        const claims = host.claimsWhere((claim) => claim.lease_id === lease_id);
+      .filter(({ lease_id, lease }) => {
+        const claims = host.claimsWhere(
+          (claim) => claim.lease_id === lease_id || claim.invocation_token === lease.claim_token,
+        );
         return !claims.some((claim) => isOvertaken(sim, host, claim));
       })
       .map((kept) => `a statement about ${kept.lease_id} stays, ${kept.state}`),

@@ -206,6 +206,7 @@ export class SimStreams {
       ]);
     }
     const waitId = query.wait ?? '';
+    const oldest = await parts.log.oldestSeq();
     const wait = state.waits.get(waitId);
     if (wait === undefined) {
       const known = await parts.log.readArchive('wait', waitId);
@@ -216,7 +217,7 @@ export class SimStreams {
         id,
         epoch,
         [],
-        isExpired(cursor, epoch, state.seq) ? { status: 'ended', ended: known.ended } : null,
+        isExpired(cursor, epoch, state.seq, oldest) ? { status: 'ended', ended: known.ended } : null,
       );
       sendEnd(stream, id, known.ended);
       return stream;
@@ -228,7 +229,7 @@ export class SimStreams {
     const topics = [`wait:${waitId}`, ...leaseIds(wait).map((lease) => `lease:${lease}`)];
     const leases = await leasesOf(parts, state, wait);
     const views = leases.map((lease) => leaseView(state, lease));
-    const expired = isExpired(cursor, epoch, state.seq) ? { status: 'pending' as const, ended: null } : null;
+    const expired = isExpired(cursor, epoch, state.seq, oldest) ? { status: 'pending' as const, ended: null } : null;
     return this.#greet(this.#follow(life, topics, reader, holds), id, epoch, views, expired);
   }
 
@@ -266,10 +267,10 @@ function sendEnd(stream: SimStream, id: string, ended: EndedWait): void {
   stream.end('the stream ended');
 }
 
-function isExpired(cursor: string | null, epoch: string, head: number): boolean {
+function isExpired(cursor: string | null, epoch: string, head: number, oldest: number): boolean {
   if (cursor === null) return false;
   const parsed = parseCursor(cursor);
-  return parsed === null || parsed.epoch !== epoch || parsed.seq > head;
+  return parsed === null || parsed.epoch !== epoch || parsed.seq > head || parsed.seq + 1 < oldest;
 }
 
 const leaseIds = (wait: Wait): string[] => [

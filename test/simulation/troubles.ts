@@ -11,7 +11,8 @@ export function strike(sim: Sim, trouble: Trouble): void {
 }
 
 function pause(sim: Sim, life: Life | null | undefined, longest: number): void {
-  if (life?.alive) life.pausedUntil = sim.timeline.now + sim.random.between(1_000, longest);
+  if (!life?.alive || life.pausedUntil > sim.timeline.now) return;
+  life.pausedUntil = sim.timeline.now + sim.random.between(1_000, longest);
 }
 
 function anyOf<T>(sim: Sim, from: readonly T[]): T | null {
