@@ -292,6 +292,8 @@ export class RunClient {
       mode: 'all',
       deadlineMs: this.#parkEndsAt(phase),
       leaseId,
+      // Whoever comes back later than its TTL comes too late.
+      backoff: { firstMs: 2_000, maxMs: LEASE_TTL_MS / 2 },
       agent: this.place.worktree,
       onProgress: (lease) => {
         if (phase !== 'slot') this.#see(lease);

@@ -33,6 +33,8 @@ export interface SimCall {
   readonly args: unknown;
   readonly from: Life;
   readonly respond: (answer: CallAnswer<never>) => void;
+  /** The coordinator died with it. */
+  readonly reset: () => void;
 }
 
 /** How the next commit goes wrong. */
@@ -66,6 +68,7 @@ export class SimCoordinator {
   commitTrouble: CommitTrouble | null = null;
   #parts: Parts | null = null;
   #inbox: SimCall[] = [];
+  #inHand: readonly SimCall[] = [];
   #turnDue = false;
   #alarm: Happening | null = null;
   #wakeAt = 0;
@@ -152,8 +155,10 @@ export class SimCoordinator {
     this.#turnDue = false;
     const parts = this.#parts as Parts;
     const calls = this.#inbox.splice(0);
+    this.#inHand = calls;
     const answers = await Promise.all(calls.map((call) => this.#handle(call, parts)));
     if (!parts.life.alive) return;
+    this.#inHand = [];
     for (const [index, call] of calls.entries()) {
       const answer = answers[index] as CallAnswer<never>;
       if (answer.ok) this.#observer.answered(answer.seq);
@@ -221,6 +226,8 @@ export class SimCoordinator {
   }
 
   #gone(): void {
+    for (const call of [...this.#inHand, ...this.#inbox]) call.reset();
+    this.#inHand = [];
     this.#inbox = [];
     this.#turnDue = false;
     this.#alarm = null;

@@ -40,6 +40,8 @@ export interface Profile {
   readonly provisionFails: number;
   readonly teardownSticks: number;
   readonly lookIsBlind: number;
+  /** Calls are lost on the way, or were. */
+  readonly lossy: boolean;
   /** The lock of a home may fail, so that two Helpers serve it: then only fencing is left. */
   readonly locksFail: boolean;
 }
@@ -54,6 +56,7 @@ const QUIET = {
   provisionFails: 0,
   teardownSticks: 0,
   lookIsBlind: 0,
+  lossy: false,
   locksFail: false,
 } as const satisfies Omit<Profile, 'name'>;
 
@@ -63,6 +66,7 @@ export const PROFILES: readonly Profile[] = [
   {
     ...QUIET,
     name: 'storm',
+    lossy: true,
     echoed: 0.02,
     trouble: 0.03,
     kinds: ALL_BUT_TWINS,
@@ -83,6 +87,7 @@ export const PROFILES: readonly Profile[] = [
   {
     ...QUIET,
     name: 'network',
+    lossy: true,
     echoed: 0.03,
     dropped: 0.08,
     duplicated: 0.1,

@@ -125,7 +125,7 @@ const AWAY_MS = 120_000;
  */
 export function checkSilence(sim: Sim, leaseId: string): void {
   const holder = sim.clients.holderOf(leaseId);
-  if (holder === null || sim.profile.dropped > 0) return;
+  if (holder === null || sim.profile.lossy) return;
   const { standsUntil, machine } = holder.life;
   if (machine !== sim.hosts[0]?.machine) return;
   const wasAway = standsUntil > sim.timeline.now - AWAY_MS;

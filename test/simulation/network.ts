@@ -49,16 +49,19 @@ export function call<N extends ToolName>(
       timeline.after(delay, from, `${name} answered ${answer.ok ? 'ok' : answer.code}`, () => settle(answer), !open);
     }
   };
+  const reset = (): void => {
+    timeline.after(2, from, `${name} was reset`, () => settle(noAnswer('connection reset')));
+  };
   for (const delay of passageOf(random, sim.profile).delays) {
     timeline.after(delay, null, `${name} from ${from.name}`, () => {
-      if (!sim.coordinator.deliver({ name, args, from, respond: back as never })) {
+      if (!sim.coordinator.deliver({ name, args, from, respond: back as never, reset })) {
         timeline.after(1, from, `${name} found nobody`, () => settle(noAnswer('connection refused')));
       }
     });
   }
   if (random.chance(sim.profile.echoed)) {
     timeline.after(random.between(5_000, 240_000), null, `echo of ${name} from ${from.name}`, () => {
-      sim.coordinator.deliver({ name, args, from, respond: () => {} });
+      sim.coordinator.deliver({ name, args, from, respond: () => {}, reset: () => {} });
     });
   }
 }

@@ -108,7 +108,7 @@ class SimulationRun {
     const sim = this.#sim;
     if (this.#violations.length > 0) return;
     sim.tell('healed');
-    sim.profile = { ...CALM, name: 'healed', locksFail: this.#profile.locksFail };
+    sim.profile = { ...CALM, name: 'healed', lossy: this.#profile.lossy, locksFail: this.#profile.locksFail };
     sim.coordinator.commitTrouble = null;
     sim.clients.stop();
     for (const { machine } of sim.hosts) this.#timeline.wake(machine);
