@@ -122,8 +122,8 @@ export async function renewClaims(options: {
   const claims = readInventory(home).claims.filter((claim) => claim.lease_id === leaseId);
   if (claims.some((claim) => until - claim.retain_until >= RENEWAL_MS_MIN)) {
     await change(home, (claim) => {
-      if (claim.lease_id !== leaseId || claim.retain_until >= until) return null;
-      return { ...claim, retain_until: until };
+      if (claim.lease_id !== leaseId) return null;
+      return { ...claim, retain_until: Math.max(claim.retain_until, until) };
     });
   }
   return claims.length;

@@ -217,6 +217,17 @@ describe('while the lease lives', () => {
     expect(claimsOfLease(setting.home, 'L')[0]?.retain_until).toBe(renewed);
   });
 
+  test('a beat that moves one block of a lease leaves another that is kept longer', async () => {
+    using setting = claimSetting();
+    const hold = await claimBlocks(setting.request({ portsNeeded: SIZE }));
+    const [first] = await bindClaims({ home: setting.home, hold, leaseId: 'L', idleTtlMs: MINUTE, clock: clockAt(0) });
+    if (first === undefined) throw new Error('no block');
+    writeClaim(setting.home, { ...first, retain_until: 1_000 * MINUTE });
+    await renewClaims({ home: setting.home, leaseId: 'L', idleTtlMs: MINUTE, clock: clockAt(20 * MINUTE) });
+    const kept = claimsOfLease(setting.home, 'L').map(({ retain_until }) => retain_until / MINUTE);
+    expect(kept).toEqual([1_000, 30]);
+  });
+
   test('an idle claim keeps its lease and has no child', async () => {
     using setting = claimSetting();
     await boundClaim(setting);

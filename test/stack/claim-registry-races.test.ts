@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ownIdentity } from '../../src/platform/processes.ts';
 import { readInventory } from '../../src/stack/claim-files.ts';
 import { abandonClaims, claimBlocks } from '../../src/stack/claim-registry.ts';
+import { blocksOverlap } from '../../src/stack/claim-rules.ts';
 import { slotOf } from '../../src/stack/slot.ts';
 import { makeTempDir } from '../support/temp-home.ts';
 import { claimSetting, freeRange, SIZE } from './_claim-setting.ts';
@@ -10,27 +11,32 @@ import { claimSetting, freeRange, SIZE } from './_claim-setting.ts';
 const otherSlot = (name: string) =>
   slotOf({ tenant: 'local', gitCommonDir: `/${name}/.git`, worktreeRoot: `/${name}` });
 
-test('32 processes of different repositories that claim at once get 32 disjoint blocks', async () => {
+test('32 processes that claim at once, half of them blocks of another size, get 32 disjoint blocks', async () => {
   using temp = makeTempDir();
+  const home = join(temp.path, 'home');
   const count = 32;
-  const range = freeRange(count + 8);
+  const { first, last } = freeRange(4 * count);
   const script = join(import.meta.dir, 'fixtures', 'claim-one.ts');
-  const children = Array.from({ length: count }, (_, index) =>
-    Bun.spawn(
-      [process.execPath, script, join(temp.path, 'home'), `r${index}`, ...[range.first, range.last, SIZE].map(String)],
-      { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
-    ),
-  );
+  const children = Array.from({ length: count }, (_, index) => {
+    const size = index % 2 === 0 ? SIZE : SIZE + 2;
+    const argv = [process.execPath, script, home, `r${index}`, ...[first, last, size].map(String)];
+    return Bun.spawn(argv, { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' });
+  });
   try {
-    const bases = await Promise.all(children.map(async (child) => Number(await firstLine(child.stdout))));
-    expect(new Set(bases).size).toBe(count);
-    for (const base of bases) expect((base - range.first) % SIZE).toBe(0);
-    const inventory = readInventory(join(temp.path, 'home'));
-    expect(inventory.unknown).toEqual([]);
-    expect(inventory.claims.map(({ port_base }) => port_base).sort()).toEqual(bases.sort());
+    const lines = children.map(({ stdout }) => linesOf(stdout));
+    await Promise.all(lines.map(async (line) => expect((await line.next()).value).toBe('ready')));
+    for (const { stdin } of children) stdin.write('go\n');
+    const bases = await Promise.all(lines.map(async (line) => Number((await line.next()).value)));
+    const { claims, unknown } = readInventory(home);
+    expect(unknown).toEqual([]);
+    expect(claims.map(({ port_base }) => port_base).sort()).toEqual(bases.sort());
+    expect(claims).toHaveLength(count);
+    for (const claim of claims) {
+      expect(claims.filter((other) => blocksOverlap(claim, other))).toEqual([claim]);
+    }
   } finally {
-    for (const child of children) child.stdin.end();
-    await Promise.all(children.map((child) => child.exited));
+    for (const { stdin } of children) stdin.end();
+    await Promise.all(children.map(({ exited }) => exited));
   }
 }, 60_000);
 
@@ -54,11 +60,11 @@ test('200 rounds of claiming and giving back never hold a block twice', async ()
   }
 }, 60_000);
 
-async function firstLine(stream: ReadableStream<Uint8Array>): Promise<string> {
-  let text = '';
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let pending = '';
   for await (const chunk of stream) {
-    text += new TextDecoder().decode(chunk);
-    if (text.includes('\n')) break;
+    const lines = (pending + new TextDecoder().decode(chunk)).split('\n');
+    pending = lines.pop() ?? '';
+    yield* lines;
   }
-  return text.trim();
 }

@@ -141,7 +141,7 @@ describe('a stack goes down', () => {
 
   test('in reverse order, each service with its own signal', async () => {
     const service = (name: string, signal: string) => `[stack.service.${name}]
-command = ${script(`{ trap 'echo ${name} >> ends; exit' INT TERM; touch ${name}; while :; do sleep 0.05; done; }`)}
+command = ${script(`{ trap 'echo ${name} INT >> ends; exit' INT; trap 'echo ${name} TERM >> ends; exit' TERM; touch ${name}; while :; do sleep 0.05; done; }`)}
 ready = { exec = ["test", "-e", "{dir}/${name}"] }
 stop = { signal = "${signal}", grace = "5s" }\n`;
     await using setting = driverSetting(
@@ -149,7 +149,7 @@ stop = { signal = "${signal}", grace = "5s" }\n`;
     );
     await started(setting);
     await setting.driver.down(setting.context(), 'stop');
-    expect(readFileSync(join(setting.paths.data, 'ends'), 'utf8')).toBe('three\ntwo\none\n');
+    expect(readFileSync(join(setting.paths.data, 'ends'), 'utf8')).toBe('three INT\ntwo TERM\none INT\n');
   });
 
   test('though a service ignores its signal and another one hides in a session of its own', async () => {

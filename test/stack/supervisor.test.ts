@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { portIsFree } from '../../src/platform/port-probe.ts';
 import { isAlive, type ProcessIdentity } from '../../src/platform/processes.ts';
+import { askSupervisor } from '../../src/stack/_supervisor-client.ts';
 import { EXIT_SLOT_TAKEN } from '../../src/stack/_supervisor-fence.ts';
 import { lastLines } from '../../src/stack/service-log.ts';
 import {
@@ -62,6 +63,21 @@ test('a supervisor that is asked to end by a signal stops its services first', a
   await eventually('the end of the supervisor', () => !isAlive(supervisor));
   expect(setting.state()).toMatchObject({ phase: 'stopped', stopped_because: 'signal' });
   expect(setting.marked()).toEqual([]);
+});
+
+test.each([
+  ['an older grant', { fencing_token: 4 }],
+  ['another lease', { lease_id: 'other', fencing_token: 9 }],
+])('a supervisor obeys nothing from %s, whoever let it through', async (_who, change) => {
+  await using setting = driverSetting(ONE_SERVICE);
+  await started(setting, { fencingToken: 5 });
+  const at = { home: setting.home, slotDir: setting.paths.dir };
+  const current = { lease_id: setting.context().leaseId, fencing_token: 5, limit_ms: 60_000 };
+  for (const op of ['up', 'inspect', 'renew', 'stop'] as const) {
+    const answer = await askSupervisor(at, { ...current, ...change, op }, 5_000);
+    expect(answer).toMatchObject({ outcome: 'failed', code: 'OLD_GENERATION' });
+  }
+  expect(await setting.driver.inspect(setting.context({ fencingToken: 5 }))).toMatchObject({ whole: true });
 });
 
 test('a second supervisor of a slot ends at once and changes nothing', async () => {
