@@ -43,10 +43,14 @@ export interface DriverSetting extends AsyncDisposable {
 
 export function driverSetting(
   toml: string,
-  { limitMs = 60_000, environment = {} }: { limitMs?: number; environment?: Record<string, string> } = {},
+  {
+    limitMs = 60_000,
+    environment = {},
+    homeName = 'a "home" of\n🙂',
+  }: { limitMs?: number; environment?: Record<string, string>; homeName?: string } = {},
 ): DriverSetting {
   const temp = makeTempDir();
-  const home = join(temp.path, 'a "home" of\n🙂');
+  const home = join(temp.path, homeName);
   const root = join(temp.path, "work tree 'ü'");
   mkdirSync(root, { recursive: true });
   mkdirSync(home, { mode: 0o700 });

@@ -61,6 +61,13 @@ ready = { exec = ${script('echo ready-first >> order')} }`);
     expect(order).toBe('prepare-second\nprepare-first\nready-first\nsetup\n');
   });
 
+  test('in a home whose path is too long for a socket', async () => {
+    await using setting = driverSetting(ONE_SERVICE, { homeName: 'long-'.repeat(30) });
+    expect(await started(setting)).toMatchObject({ outcome: 'ready' });
+    await setting.driver.down(setting.context(), 'destroy');
+    expect(stillThere(await setting.driver.absence(setting.context()))).toEqual([]);
+  });
+
   test('for each of two calls at once, and starts only one', async () => {
     await using setting = driverSetting(ONE_SERVICE);
     await setting.driver.prepare(setting.context());
