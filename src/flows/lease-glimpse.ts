@@ -16,3 +16,10 @@ export function glimpseOf(lease: LeaseView): LeaseGlimpse {
     cleanup_receipt_id: lease.cleanup_receipt_id,
   };
 }
+
+/** The same for the invocation with this token: what a later command took over is lost to it, whatever its state is. */
+export function ownGlimpseOf(lease: LeaseView, claimToken: string): LeaseGlimpse {
+  const glimpse = glimpseOf(lease);
+  if (lease.claim_token === claimToken) return glimpse;
+  return { ...glimpse, state: 'reaping', has_connection: false, error: 'a later command took the lease over' };
+}

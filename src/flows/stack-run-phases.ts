@@ -10,7 +10,7 @@ import { recordChild } from '../stack/claim-binding.ts';
 import { abandonClaims, type ClaimHold } from '../stack/claim-registry.ts';
 import { makePlan, stackEnvironment, type WrittenPlan, writeRequestedPlan } from '../stack/plan.ts';
 import { bindHold, claimForRun, markHoldIdle, releaseHold } from './claim-phase.ts';
-import { glimpseOf } from './lease-glimpse.ts';
+import { glimpseOf, ownGlimpseOf } from './lease-glimpse.ts';
 import { leaseRequestArgs, refusalOf } from './request-phase.ts';
 import { RunChild } from './run-child.ts';
 import type { StackContext } from './stack-context.ts';
@@ -38,6 +38,8 @@ export class RunPhases {
   #hold: ClaimHold | null = null;
   #abandoning: Promise<unknown> = Promise.resolve();
   readonly #refusedBlocks: { port_base: number; size: number }[] = [];
+  /** Who held the slot when it was refused: only that invocation's lease may be ended for ours. */
+  #predecessorToken: string | null = null;
   #written: WrittenPlan | null = null;
   #child: RunChild | null = null;
   #heartbeat: Heartbeat | null = null;
@@ -142,6 +144,8 @@ export class RunPhases {
       return { type: 'admitted', lease: glimpseOf(answer.lease) };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
+      const holder = error.fields['claim_token'];
+      this.#predecessorToken = typeof holder === 'string' ? holder : null;
       const event = await refusalOf(context, client, error);
       if (event.type === 'refused' && event.refusal.code === 'PORT_BLOCK_TAKEN')
         this.#refusedBlocks.push(...hold.blocks);
@@ -183,7 +187,8 @@ export class RunPhases {
     facts.meet(end.incident);
     facts.warnings.push(...end.warnings);
     const message = end.error;
-    const lease = end.lease === null ? null : glimpseOf(end.lease);
+    const lease =
+      end.lease === null ? null : phase === 'slot' ? glimpseOf(end.lease) : ownGlimpseOf(end.lease, this.#token);
     return { type: 'park_ended', park: { outcome: end.outcome, code: end.code, message, lease } };
   }
 
@@ -205,7 +210,7 @@ export class RunPhases {
     try {
       const { lease } = await client.call('get_stack_lease', { lease_id: state.lease?.lease_id ?? '' });
       facts.see(lease);
-      return { type: 'lease_read', lease: glimpseOf(lease) };
+      return { type: 'lease_read', lease: ownGlimpseOf(lease, this.#token) };
     } catch {
       return { type: 'lease_read', lease: null };
     }
@@ -255,7 +260,7 @@ export class RunPhases {
         'release_stack_lease',
         {
           lease_id,
-          claim_token: lease_id === state.lease?.lease_id ? this.#token : null,
+          claim_token: lease_id === state.lease?.lease_id ? this.#token : this.#predecessorToken,
           how,
           disposition: how === 'idle' ? context.config.on_idle : disposition,
           idle_ttl_ms: context.idleTtlMs,

@@ -6,17 +6,9 @@ import {
   initialHeartbeat,
 } from '../../src/client/heartbeat-rules.ts';
 import type { ParkEnding } from '../../src/client/park-model.ts';
-import { glimpseOf } from '../../src/flows/lease-glimpse.ts';
+import { glimpseOf, ownGlimpseOf } from '../../src/flows/lease-glimpse.ts';
 import { judgeEnd } from '../../src/flows/stack-run-ends.ts';
-import type {
-  LeaseGlimpse,
-  ParkedPhase,
-  RunAction,
-  RunEvent,
-  RunOptions,
-  RunRefusal,
-  RunState,
-} from '../../src/flows/stack-run-model.ts';
+import type { ParkedPhase, RunAction, RunEvent, RunRefusal, RunState } from '../../src/flows/stack-run-model.ts';
 import { runStep, startRun } from '../../src/flows/stack-run-rules.ts';
 import { ownerOf } from '../../src/protocol/claim.ts';
 import { outcomeOf } from '../../src/protocol/outcomes.ts';
@@ -35,29 +27,10 @@ import { SimPark } from './client-park.ts';
 import { LEASE_TTL_MS } from './coordinator.ts';
 import { checkCalmEnd, checkCommand, checkRunEnd } from './invariants.ts';
 import { type CallAnswer, call, callUntil } from './network.ts';
+import type { RunPlace, RunWish } from './run-wish.ts';
 import type { Sim } from './sim.ts';
 import type { Happening, Life } from './timeline.ts';
-import type { Command, SimHost } from './world.ts';
-
-export interface RunPlace {
-  readonly host: SimHost;
-  readonly slot: string;
-  readonly worktree: string;
-}
-
-export interface RunWish {
-  readonly options: RunOptions;
-  readonly units: number;
-  readonly priority: number;
-  readonly blocksNeeded: number;
-  readonly timeoutMs: number;
-  readonly provisionTimeoutMs: number;
-  readonly reapTimeoutMs: number;
-  readonly idleTtlMs: number;
-  readonly hardTtlMs: number | null;
-  readonly configVersion: number;
-  readonly command: { readonly ms: number; readonly exitCode: number; readonly ignoresTerm: boolean };
-}
+import type { Command } from './world.ts';
 
 type Action<T extends RunAction['type']> = Extract<RunAction, { type: T }>;
 type WithoutMoment<E> = E extends unknown ? Omit<E, 'at'> : never;
@@ -307,7 +280,7 @@ export class RunClient {
     if (phase !== 'slot' && end.lease !== null) this.#see(end.lease);
     const { outcome, code, error: message } = end;
     const tell = (view: LeaseView | null) => {
-      const lease = view === null ? null : phase === 'slot' ? glimpseOf(view) : this.#glimpse(view);
+      const lease = view === null ? null : phase === 'slot' ? glimpseOf(view) : ownGlimpseOf(view, this.#token);
       this.#happens({ type: 'park_ended', park: { outcome, code, message, lease } });
     };
     // A wait that ended before its stream was open tells its outcome, and no view of the lease.
@@ -341,7 +314,7 @@ export class RunClient {
       if (this.life.machine.clock.uptimeMs() - askedAt > NEWS_MS_MAX) return this.#readLease();
       if (!answer.ok) return this.#happens({ type: 'lease_read', lease: null });
       this.#see(answer.result.lease);
-      this.#happens({ type: 'lease_read', lease: this.#glimpse(answer.result.lease) });
+      this.#happens({ type: 'lease_read', lease: ownGlimpseOf(answer.result.lease, this.#token) });
     });
   }
 
@@ -487,13 +460,6 @@ export class RunClient {
       });
       this.#happens({ type: 'claims_released', released: reason === null, reason });
     });
-  }
-
-  /** What a later command took over is lost to this one, whatever state it is in now. */
-  #glimpse(view: LeaseView): LeaseGlimpse {
-    const glimpse = glimpseOf(view);
-    if (view.claim_token === this.#token) return glimpse;
-    return { ...glimpse, state: 'reaping', has_connection: false, error: 'a later command took the lease over' };
   }
 
   /** The latest view wins; a view of another lease never replaces ours. */

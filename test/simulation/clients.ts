@@ -2,8 +2,9 @@
 import type { LeaseView } from '../../src/protocol/records.ts';
 import { markIdle, proofIn, releaseClaims } from './claims.ts';
 import { SimPark } from './client-park.ts';
-import { RunClient, type RunPlace, type RunWish } from './client-run.ts';
+import { RunClient } from './client-run.ts';
 import { callUntil } from './network.ts';
+import type { RunPlace, RunWish } from './run-wish.ts';
 import type { Sim } from './sim.ts';
 import type { Life } from './timeline.ts';
 import type { SimHost } from './world.ts';
