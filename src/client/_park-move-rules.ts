@@ -55,7 +55,8 @@ export function conclude(state: ParkState): ParkStep {
 
 export function register(state: ParkState, at: Moment): ParkStep {
   const timeoutMs = Math.ceil(state.deadlineMs - at.nowMs);
-  if (timeoutMs <= 0) return conclude(state);
+  // Not `conclude`: the read that led here is used up, and would be waited for for ever.
+  if (timeoutMs <= 0) return readRound(state, 'concluding', timeOut);
   const registrations = state.registrations + 1;
   const { waitId, conditions } = state;
   return {

@@ -28,7 +28,8 @@ import { type Trouble, troubleKind } from './incident-rules.ts';
 import { leaseGoals } from './lease-goal-rules.ts';
 import type { Moment, ParkEvent, ParkEventType, ParkOptions, ParkPhase, ParkState, ParkStep } from './park-model.ts';
 
-const BACKOFF = { firstMs: 2_000, maxMs: 60_000 } as const;
+/** The first pause after a blip and the longest one. */
+export const BACKOFF = { firstMs: 2_000, maxMs: 60_000 } as const;
 const AUTH_BUDGET_MS = 300_000;
 
 export function initialPark(options: ParkOptions): ParkState {

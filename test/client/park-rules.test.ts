@@ -155,6 +155,16 @@ describe('what passes by itself', () => {
     expect(park.on({ type: 'registration_failed', trouble: UNREACHABLE }).glimpse).toBe('concluding read_lease');
   });
 
+  test('a read after a back-off that is answered after the deadline leads to another, last look and to an end', () => {
+    const park = parkIn('reading');
+    park.nowMs = DEADLINE_MS + 1;
+    expect(park.on({ type: 'lease_read', lease: leaseView({ state: 'provisioning' }) }).glimpse).toBe(
+      'concluding read_lease',
+    );
+    park.on({ type: 'lease_read', lease: leaseView({ state: 'provisioning' }) });
+    expect(park.state.phase).toBe('ended');
+  });
+
   test('readers that were all cut at once come back spread over the whole back-off', () => {
     const park = parkIn('streaming');
     park.jitter = 0;
