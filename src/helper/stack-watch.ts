@@ -55,7 +55,8 @@ export class StackWatch {
           if (supervisor !== undefined) this.#watch(supervisor, lease);
           break;
         case 'report_lost':
-          await this.#lost(lease, 'its supervisor is gone');
+          // The scan is older than the answer: a stack that has come up since is not lost.
+          if (!(await this.#isUpNow(lease.lease_id))) await this.#lost(lease, 'its supervisor is gone');
           break;
         case 'nothing':
           this.#unwatch(lease.lease_id);
@@ -68,6 +69,10 @@ export class StackWatch {
 
   stop(): void {
     for (const leaseId of [...this.#watched.keys()]) this.#unwatch(leaseId);
+  }
+
+  async #isUpNow(leaseId: string): Promise<boolean> {
+    return (await this.scan()).some((supervisor) => supervisor.lease_id === leaseId);
   }
 
   async #treat(seen: SeenSupervisor, leases: readonly LeaseForHelper[]): Promise<void> {

@@ -19,8 +19,10 @@ function setUp() {
   const done: string[] = [];
   const gone: ((why: string) => void)[] = [];
   const inHand = new Set<string>();
+  /** What listens at the moment, whatever an earlier scan saw. */
+  const up: SeenSupervisor[] = [];
   const supervisors: SupervisorPorts = {
-    scan: async () => [seen],
+    scan: async () => up,
     renew: async () => void done.push('renew'),
     end: async () => void done.push('end'),
     watch: (_seen, onGone) => {
@@ -36,7 +38,7 @@ function setUp() {
     supervisors,
     worksOn: (leaseId) => inHand.has(leaseId),
   });
-  return { coordinator, done, gone, inHand, supervisors, watch, [Symbol.dispose]: () => dir[Symbol.dispose]() };
+  return { coordinator, done, gone, inHand, up, supervisors, watch, [Symbol.dispose]: () => dir[Symbol.dispose]() };
 }
 
 describe('the watch over stacks', () => {
@@ -65,6 +67,14 @@ describe('the watch over stacks', () => {
     using world = setUp();
     await Promise.all([world.watch.follow([], [lease]), world.watch.follow([], [lease])]);
     expect(world.coordinator.toldOf('report_stack_lost')).toHaveLength(1);
+  });
+
+  test('does not report one that has come up since the scan', async () => {
+    using world = setUp();
+    world.up.push(seen);
+    await world.watch.follow([], [lease]);
+    expect(world.coordinator.toldOf('report_stack_lost')).toEqual([]);
+    expect(world.done).toEqual([]);
   });
 
   test('leaves a stack to the job that is in hand', async () => {
