@@ -111,7 +111,8 @@ async function waitForProof(client: CoordinatorClient, ended: EndedLease, deadli
         agent: ended.lease.worktree_root,
         signal: abort.signal,
       });
-      if (end.lease !== null) ended.lease = end.lease;
+      // A wait that had ended when it was registered tells its outcome, and not the lease.
+      ended.lease = end.lease ?? (await client.call('get_stack_lease', { lease_id: leaseId })).lease;
       ended.incident = end.incident;
       ended.cleanupCode = end.code;
       ended.cleanupError = end.error;

@@ -58,13 +58,17 @@ export async function refusalOf(context: StackContext, client: CoordinatorClient
 
 const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
-/** A detached lease needs no living owner: only an attached one whose every claim names a dead process is orphaned. */
+/**
+ * Only an attached lease whose every claim names a dead process of the lease's own invocation is orphaned. A detached one
+ * needs no living owner, and the claims of one that was just re-adopted still name the owner before.
+ */
 async function isOwnerDead(context: StackContext, client: CoordinatorClient, leaseId: string): Promise<boolean> {
   const claims = claimsOfLease(context.home, leaseId);
   if (claims.length === 0 || claims.some((claim) => lifeOf(ownerOf(claim)) === 'alive')) return false;
   try {
     const { lease } = await client.call('get_stack_lease', { lease_id: leaseId });
-    return lease.mode === 'attached';
+    const isOfItsOwner = claims.every((claim) => claim.idle === null && claim.invocation_token === lease.claim_token);
+    return lease.mode === 'attached' && lease.state !== 'idle' && isOfItsOwner;
   } catch {
     return false;
   }

@@ -8,6 +8,7 @@ import { Failure } from '../platform/failure.ts';
 import { type ChildHandle, endProcessTree, type ProcessIdentity, spawnChild } from '../platform/processes.ts';
 import { newId } from '../platform/random.ts';
 import type { StackPlan } from '../protocol/stack-plan.ts';
+import { recordChild } from '../stack/claim-binding.ts';
 import { childEnvironment, connectionFileOf, stackVariables, writeConnectionFile } from '../stack/connection.ts';
 import type { StackContext } from './stack-context.ts';
 
@@ -76,6 +77,18 @@ export class RunChild {
     const left = await this.#endTree({ graceMs: this.#graceMs });
     if (this.#privateDir !== null) removeTree(this.#privateDir);
     return { exit_code, signal, survivorsEnded: left.ended, survivorsLeft: left.survivors.length };
+  }
+
+  /** The same, with the command named in the claim: one that is not would be missed by a reap, so it is ended instead. */
+  async endedAndNoted(claim: { home: string; token: string }): Promise<ChildEnd> {
+    try {
+      await recordChild({ ...claim, child: this.identity });
+    } catch (error) {
+      this.stop('SIGTERM');
+      await this.ended();
+      throw error;
+    }
+    return this.ended();
   }
 
   /** Sends the signal to the whole group, KILL after the grace; asked again, the grace is cut short. */

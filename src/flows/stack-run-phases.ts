@@ -6,17 +6,17 @@ import { systemClock } from '../platform/clock.ts';
 import { Failure } from '../platform/failure.ts';
 import { newId, randomToken } from '../platform/random.ts';
 import { after } from '../platform/timers.ts';
-import { recordChild } from '../stack/claim-binding.ts';
 import { abandonClaims, type ClaimHold } from '../stack/claim-registry.ts';
 import { makePlan, stackEnvironment, type WrittenPlan, writeRequestedPlan } from '../stack/plan.ts';
 import { bindHold, claimForRun, markHoldIdle, releaseHold } from './claim-phase.ts';
 import { glimpseOf, ownGlimpseOf } from './lease-glimpse.ts';
+import { leaseNow } from './lease-now.ts';
 import { leaseRequestArgs, refusalOf } from './request-phase.ts';
 import { RunChild } from './run-child.ts';
 import type { StackContext } from './stack-context.ts';
 import type { RunFacts } from './stack-run-facts.ts';
 import type { ParkedPhase, RunAction, RunEvent, RunState } from './stack-run-model.ts';
-import { conditionOf, type RunRequest } from './stack-run-request.ts';
+import { backoffWithin, conditionOf, type RunRequest } from './stack-run-request.ts';
 
 interface PhaseOptions {
   readonly context: StackContext;
@@ -175,6 +175,7 @@ export class RunPhases {
       mode: 'all',
       deadlineMs: this.#parkEndsAt(phase),
       leaseId,
+      backoff: backoffWithin(this.#o.context.ttlMs),
       signal: abort.signal,
       agent: this.#o.context.place.worktree_root,
       onProgress: (lease) => {
@@ -183,12 +184,13 @@ export class RunPhases {
       },
     });
     this.#parkAbort = null;
-    if (phase !== 'slot' && end.lease !== null) facts.see(end.lease);
+    // A wait that had ended when it was registered tells its outcome, and not the lease.
+    const view = end.lease ?? (phase === 'proof' ? await leaseNow(client, leaseId) : null);
+    if (phase !== 'slot' && view !== null) facts.see(view);
     facts.meet(end.incident);
     facts.warnings.push(...end.warnings);
     const message = end.error;
-    const lease =
-      end.lease === null ? null : phase === 'slot' ? glimpseOf(end.lease) : ownGlimpseOf(end.lease, this.#token);
+    const lease = view === null ? null : phase === 'slot' ? glimpseOf(view) : ownGlimpseOf(view, this.#token);
     return { type: 'park_ended', park: { outcome: end.outcome, code: end.code, message, lease } };
   }
 
@@ -206,14 +208,11 @@ export class RunPhases {
   }
 
   async #readLease(state: RunState): Promise<RunEvent> {
-    const { client, facts } = this.#o;
-    try {
-      const { lease } = await client.call('get_stack_lease', { lease_id: state.lease?.lease_id ?? '' });
-      facts.see(lease);
-      return { type: 'lease_read', lease: ownGlimpseOf(lease, this.#token) };
-    } catch {
-      return { type: 'lease_read', lease: null };
-    }
+    const { client, context, facts } = this.#o;
+    const lease = await leaseNow(client, state.lease?.lease_id ?? '', context.ttlMs / 3);
+    if (lease === null) return { type: 'lease_read', lease: null };
+    facts.see(lease);
+    return { type: 'lease_read', lease: ownGlimpseOf(lease, this.#token) };
   }
 
   async #startChild(state: RunState): Promise<RunEvent> {
@@ -242,8 +241,7 @@ export class RunPhases {
     if (request.hardTtlMs !== null) {
       this.#cancelHardTtl = after(request.hardTtlMs, () => this.#o.emit({ type: 'hard_ttl' }));
     }
-    await recordChild({ home: context.home, token: this.#token, child: child.identity });
-    const end = await child.ended();
+    const end = await child.endedAndNoted({ home: context.home, token: this.#token });
     this.#heartbeat.stop();
     facts.meet(this.#heartbeat.incident);
     this.#cancelHardTtl?.();
@@ -255,6 +253,7 @@ export class RunPhases {
   async #release(action: Extract<RunAction, { type: 'release' }>, state: RunState): Promise<RunEvent> {
     const { client, context, facts } = this.#o;
     const { lease_id, how, disposition } = action;
+    if (lease_id === state.lease?.lease_id) this.#reapDeadline();
     try {
       const answer = await client.call(
         'release_stack_lease',
@@ -267,7 +266,7 @@ export class RunPhases {
           reason: 'released by its owner',
           idempotency_key: `${this.#token}.${lease_id}`,
         },
-        { timeoutMs: Math.min(CALL_TIMEOUT_MS, Math.max(1, this.#reapDeadline() - systemClock.monotonicMs())) },
+        { timeoutMs: CALL_TIMEOUT_MS },
       );
       facts.see(answer.lease);
       return { type: 'released', lease: glimpseOf(answer.lease), changed: answer.changed };

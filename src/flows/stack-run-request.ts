@@ -1,4 +1,5 @@
 /** What a run was asked for, and what each of its parks waits for. */
+import { BACKOFF } from '../client/park-rules.ts';
 import type { RunFacts } from './stack-run-facts.ts';
 import type { ParkedPhase } from './stack-run-model.ts';
 
@@ -34,4 +35,9 @@ export function conditionOf(phase: ParkedPhase, leaseId: string): string {
     case 'proof':
       return `lease:id=${leaseId},state=reaped`;
   }
+}
+
+/** Pauses after blips that leave a queued lease its place: the stream is back within the lease's TTL. */
+export function backoffWithin(ttlMs: number): { firstMs: number; maxMs: number } {
+  return { firstMs: Math.min(BACKOFF.firstMs, ttlMs / 4), maxMs: Math.min(BACKOFF.maxMs, ttlMs / 2) };
 }

@@ -222,16 +222,16 @@ function ownParkEnded(state: RunState, phase: 'queue' | 'provision', park: ParkR
   return to(state, { phase: 'confirm' }, { type: 'read_lease' });
 }
 
-/** Only an active lease with a connection starts the child; what was read decides, whatever the park believed. */
+/** Only an active lease with a connection starts the child; what was read decides, whatever the park believed; no answer parks again. */
 function confirmed(state: RunState, read: LeaseGlimpse | null): RunTransition {
   if (state.end !== null) return beginCleanup(state, state.end);
-  const lease = read ?? (state.lease as LeaseGlimpse);
+  const park: RunAction = { type: 'park', phase: 'provision', lease_id: (state.lease as LeaseGlimpse).lease_id };
+  if (read === null) return to(state, { phase: 'provision' }, park);
+  const lease = read;
   const next = { ...state, lease };
   if (lease.state === 'queued')
     return to(next, { phase: 'queue' }, { type: 'park', phase: 'queue', lease_id: lease.lease_id });
-  if (lease.state === 'provisioning') {
-    return to(next, { phase: 'provision' }, { type: 'park', phase: 'provision', lease_id: lease.lease_id });
-  }
+  if (lease.state === 'provisioning') return to(next, { phase: 'provision' }, park);
   if (lease.state !== 'active' || !lease.has_connection) return beginCleanup(next, lost('provision', lease));
   if (state.options.command === 'up') return finish(next, { by: 'ready' });
   return to(next, { phase: 'child', childRunning: true }, { type: 'start_child' });

@@ -69,7 +69,7 @@ describe('two worktrees on one unit', () => {
     expect(second.stdout).toContain('/kept');
   });
 
-  test('the one that waits is told its place, and gets the unit when the holder ends', async () => {
+  test('the holder keeps its stack while its command runs; the one that waits is told its place, then gets the unit', async () => {
     await using stage = await makeStage({ BOTBUDDY_HOST_UNITS: '1' });
     const [alice, bob] = ['alice', 'bob'].map((name) => stage.worktree({ config: WEB_STACK, name })) as [
       string,
@@ -81,6 +81,10 @@ describe('two worktrees on one unit', () => {
       'alice holds the unit',
       async () => (await stage.botbuddy(alice, ['stack', 'status'])).receipt?.['state'] === 'active',
     );
+
+    const done = await stage.botbuddy(alice, ['stack', 'done']);
+    expect(done.receipt).toMatchObject({ code: 'STACK_CONTEXT_ALREADY_BOUND', exit_code: 5 });
+    expect(done.stderr).toContain('still runs');
 
     const waiting = stage.start(bob, ['stack', 'run', '--reap', '--', 'true']);
     await eventually('bob is told his place', () => waiting.stderrSoFar().includes('queued: position 1'));

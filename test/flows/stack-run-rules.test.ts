@@ -21,6 +21,12 @@ describe('the way to the child', () => {
     expect(actions.at(-1)).toEqual([{ type: 'park', phase: 'queue', lease_id: LEASE_ID }]);
   });
 
+  test('a read without an answer parks again instead of starting the child on old knowledge', () => {
+    const { state, actions } = play({}, [...ACTIVE.slice(0, -1), { type: 'lease_read', lease: null }]);
+    expect(actions.at(-1)).toEqual([{ type: 'park', phase: 'provision', lease_id: LEASE_ID }]);
+    expect(state.phase).toBe('provision');
+  });
+
   test('a deferral during provisioning goes back to the queue park', () => {
     const { actions } = play({}, [
       ...ADMITTED,

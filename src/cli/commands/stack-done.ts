@@ -3,6 +3,7 @@ import { endedReceipt, leaseReceipt } from '../../flows/lease-receipt.ts';
 import { Failure } from '../../platform/failure.ts';
 import { newId } from '../../platform/random.ts';
 import { markIdle } from '../../stack/claim-binding.ts';
+import { claimsOfLease, lifeOf } from '../../stack/claim-registry.ts';
 import { type CommandModule, isSet } from '../command.ts';
 import { LEASE_ARG, leaseArgument, releasingContext, withReceipt, worktreeRoot } from '../lease-command.ts';
 import { duration, OUTPUT_ARGS } from '../stack-options.ts';
@@ -41,6 +42,7 @@ export const command: CommandModule = {
         });
         return endedReceipt('stack done', ended);
       }
+      refuseWhileCommandRuns(around.home, leaseId);
       const { lease, retried, budget_reset } = await client.call('release_stack_lease', {
         lease_id: leaseId,
         claim_token: null,
@@ -58,3 +60,14 @@ export const command: CommandModule = {
     });
   },
 };
+
+/** An idle stack goes to whoever asks next: not while the command of its last run is still using it. */
+function refuseWhileCommandRuns(home: string, leaseId: string): void {
+  const running = claimsOfLease(home, leaseId).find(({ child }) => lifeOf(child) === 'alive');
+  if (running === undefined) return;
+  throw new Failure(
+    'STACK_CONTEXT_ALREADY_BOUND',
+    `the command of lease ${leaseId} still runs (pid ${running.child?.pid}): end it, or use --reap`,
+    { fields: { lease_id: leaseId } },
+  );
+}
